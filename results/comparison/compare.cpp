@@ -447,9 +447,7 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
 
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {
   const auto experiments = experiments_of(store, request);
-  std::vector<std::string> fields;
-  for (const auto& rule : field_rules()) { fields.emplace_back(rule.field); }
-  auto data = store.comparison_data(experiments, fields);
+  auto data = store.comparison_data(experiments, fields_with_rules());
   const bool needs_power = std::any_of(data.rows.begin(), data.rows.end(),
                                        [](const auto& row) { return sweeps_power(row.case_name); });
   if (request.explain || needs_power) { data.numbers = store.comparison_numbers(experiments); }

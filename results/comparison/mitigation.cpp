@@ -5,6 +5,7 @@
 
 #include "common/text/text.h"
 #include "results/comparison/arms.h"
+#include "results/comparison/guard/comparability.h"
 
 namespace virtrain::results {
 namespace {
@@ -163,7 +164,7 @@ IsolationStudy isolation_study(const ComparisonData& data, std::optional<double>
 
 IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
                                std::optional<double> margin, double alpha) {
-  auto data = store.comparison_data(experiments, {});
+  auto data = store.comparison_data(experiments, fields_with_rules());
   data.neighbours = store.comparison_neighbours(experiments);
   data.neighbour_rates = store.comparison_neighbour_rates(experiments);
   data.later_steps = store.comparison_later_steps(experiments);

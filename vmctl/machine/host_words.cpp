@@ -2,6 +2,8 @@
 
 #include <sys/klog.h>
 
+#include <set>
+
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
@@ -26,19 +28,6 @@ std::optional<std::string> output_of(const std::vector<std::string>& command) {
   return std::nullopt;
 }
 
-/// syslog(2): what dmesg shows. Others than root may not read it on most hosts.
-std::optional<std::string> kernel_log() {
-  constexpr int read_all = 3;
-  constexpr int buffer_size = 10;
-  const int size = ::klogctl(buffer_size, nullptr, 0);
-  if (size <= 0) { return std::nullopt; }
-  std::string text(static_cast<std::size_t>(size), '\0');
-  const int length = ::klogctl(read_all, text.data(), size);
-  if (length < 0) { return std::nullopt; }
-  text.resize(static_cast<std::size_t>(length));
-  return text;
-}
-
 /// "Fabric Manager version is : 535.129.03", "libvirtd (libvirt) 9.0.0", "QEMU emulator version 7.2.22 (…)":
 /// the first word that begins with a digit.
 std::string version_in(const std::string& text) {
@@ -55,7 +44,49 @@ std::optional<std::string> words_from(const fs::path& root, const std::vector<st
   return root == "/" ? output_of(command) : read_file(root / "var/lib/virtrain" / recorded);
 }
 
+/// What stands between two texts; empty without them.
+std::string between(const std::string& line, std::string_view before, char after) {
+  const auto begin = line.find(before);
+  const auto end = begin == line.npos ? line.npos : line.find(after, begin + before.size());
+  return end == line.npos ? "" : line.substr(begin + before.size(), end - begin - before.size());
+}
+
 }  // namespace
+
+/// syslog(2). Others than root may not read it on most hosts.
+std::optional<std::string> kernel_log() {
+  constexpr int read_all = 3;
+  constexpr int buffer_size = 10;
+  const int size = ::klogctl(buffer_size, nullptr, 0);
+  if (size <= 0) { return std::nullopt; }
+  std::string text(static_cast<std::size_t>(size), '\0');
+  const int length = ::klogctl(read_all, text.data(), size);
+  if (length < 0) { return std::nullopt; }
+  text.resize(static_cast<std::size_t>(length));
+  return text;
+}
+
+std::map<std::string, std::string> vgpu_schedulers(const std::string& log) {
+  std::map<std::string, std::string> policies;
+  // "NVRM: GPU at 0000:3b:00.0 has software scheduler DISABLED with policy BEST_EFFORT."
+  for (const auto& line : split(log, '\n')) {
+    const auto card = between(line, "GPU at ", ' ');
+    const auto policy = between(line, "policy ", '.');
+    if (card.empty() || policy.empty() || line.find("software scheduler") == line.npos) { continue; }
+    policies[card] = policy;
+  }
+  return policies;
+}
+
+std::string vgpu_scheduler_words(const std::string& log) {
+  std::set<std::string> different;
+  std::vector<std::string> each;
+  for (const auto& [card, policy] : vgpu_schedulers(log)) {
+    different.insert(policy);
+    each.push_back(card + " " + policy);
+  }
+  return different.size() == 1 ? *different.begin() : join(each, ", ");
+}
 
 std::string qemu_version(const fs::path& root) {
   const auto version =

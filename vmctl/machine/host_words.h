@@ -18,6 +18,14 @@ struct HostWords {
   HypervisorVersions versions;            ///< empty: not installed
 };
 
+/// What dmesg shows; nothing where we may not read it.
+std::optional<std::string> kernel_log();
+/// How cards share their time among vGPUs, as NVIDIA's driver said last in the kernel's log: "EQUAL_SHARE" by
+/// PCI address.
+std::map<std::string, std::string> vgpu_schedulers(const std::string& log);
+/// The same in words: "EQUAL_SHARE", or each card's where they differ; empty where the log does not tell.
+std::string vgpu_scheduler_words(const std::string& log);
+
 /// "QEMU 7.2.22", of this host or of a recorded one; empty: not installed.
 std::string qemu_version(const std::filesystem::path& root);
 

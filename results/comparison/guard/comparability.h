@@ -29,6 +29,8 @@ struct FieldRule {
 
 /// The guard's table: every fact that has a rule.
 std::span<const FieldRule> field_rules();
+/// Their fields, for Store::comparison_data().
+std::vector<std::string> fields_with_rules();
 
 /// Values seen for each field, by one trial or a whole side; facts of the host have the prefix "host.".
 using Facts = std::map<std::string, std::set<std::string>>;

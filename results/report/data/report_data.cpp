@@ -65,8 +65,8 @@ void read_records(const Store& store, ReportData& data) {
 
 /// Facts of imported trials that have no rule are shown too, so all of their environment is read.
 std::vector<std::string> environment_fields(const std::vector<ReportTrial>& trials) {
-  std::set<std::string> fields;
-  for (const auto& rule : field_rules()) { fields.emplace(rule.field); }
+  const auto ruled = fields_with_rules();
+  std::set<std::string> fields(ruled.begin(), ruled.end());
   for (const auto& one : trials) {
     if (!one.trial.environment.is_object()) { continue; }
     for (const auto& [key, value] : one.trial.environment.items()) { fields.insert(key); }

@@ -138,7 +138,118 @@ def forced(folder):
     assert "forced, although driver differs" in run("compare", "--db", db, "--force").stdout
 
 
+def neighbours(folder):
+    """A victim beside a neighbour and alone are two arms: what must be equal must be so here, too."""
+    for same, verdict in ((True, "isolated"), (False, "not_comparable")):
+        records = [{**trial("n", arm, 100 + 0.1 * k, pair=k, environment={"driver": "470" if same or arm == "vm" else "580"}),
+                    "virtualization": "kvm"} for k in range(1, 7) for arm in ("vm", "vm+cpu@100%")]
+        db = database(folder, "neighbours-" + verdict, records)
+        cells = json.loads(run("isolate", "--db", db, "--format", "json").stdout)
+        assert cells[-1]["neighbour"] == "cpu@100%" and cells[-1]["verdict"] == verdict, cells
+
+
+SEEN_CORES = "cpu_flags mitigations numa smt"
+LIMITS = ("cpu", "disk_read", "disk_write", "disk_read_iops", "disk_write_iops", "network_in", "network_out", "llc", "memory_bandwidth")
+FOLLOWS = {  # what a guest under KVM reports differently where an arm sets the key: nothing else may differ
+    "guest.image": "kernel driver cpu_flags mitigations isa peer_to_peer",
+    "guest.vcpus": SEEN_CORES + " threads_per_rank",
+    "guest.memory": "",
+    "guest.pinning": SEEN_CORES,
+    "guest.smt": SEEN_CORES,
+    "guest.cpu_model": "cpu_model cpu_flags microcode mitigations isa",
+    "guest.hugepages": "",
+    "guest.topology": "numa transport peer_to_peer gpu_pcie_generation gpu_pcie_width",
+    "guest.memory_encryption": "bios cpu_flags microcode mitigations isa transport peer_to_peer",
+    "guest.network.vhost": "",
+    "guest.network.queues": "",
+    "guest.network.mtu": "",
+    "guest.nccl_topology": "transport peer_to_peer",
+    "guest.emulator_threads": "",
+    **{f"{part}.limits.{limit}": "" for part in ("guest", "neighbour") for limit in LIMITS},
+    "devices.type": "gpu_name mig transport peer_to_peer",
+    "devices.clique": "transport peer_to_peer",
+    "devices.vfio": "",
+    "devices.spread": "",
+    "devices.settings.power_limit": "power_limit",
+    "devices.settings.graphics_clock": "clocks",
+    "devices.settings.ecc": "ecc",
+    "devices.settings.persistence": "",
+    "devices.settings.mig": "mig transport peer_to_peer",
+    "devices.between_tenants": "",
+    "devices.licence_token": "",
+    **{f"devices.nics.{key}": "transport peer_to_peer"
+       for key in ("kind", "per_node", "select.vendor", "select.count", "select.address", "select.name")},
+    "workload.threads": "threads_per_rank",
+    "workload.env.OTHER": "environment",
+    "workload.env.ONEDNN_MAX_CPU_ISA": "environment isa",
+    "workload.env.DNNL_MAX_CPU_ISA": "environment isa",
+    "workload.env.NCCL_P2P_DISABLE": "environment transport peer_to_peer",
+    "workload.env.OMPI_MCA_btl_vader_single_copy_mechanism": "environment transport",
+    "workload.env.UCX_TLS": "environment transport",
+    "workload.env.FI_PROVIDER": "environment transport",
+}
+FACTS = set("""gpu_uuid gpu_name driver cuda cudnn nccl kernel cpu_model cpu_flags microcode bios vbios mitigations vgpu_scheduler iommu
+    clocks power_limit ecc mig fusion gpu_virtualization gpu_pcie_generation gpu_pcie_width numa peer_to_peer transport network_medium
+    trainer_build threads_per_rank environment isa governor smt open_mpi""".split())
+
+
+def keys_of_arms():
+    """As the schema has them, by their paths."""
+    def leaves(schema, path):
+        below = schema.get("properties", {})
+        return [leaf for key, one in below.items() for leaf in leaves(one, [*path, key])] if below else [".".join(path)]
+    kinds = json.loads(run("schema").stdout)["properties"]["arms"]["items"]["anyOf"]
+    return set(leaves(next(one for one in kinds if "properties" in one), [])) - {"name", "like"}
+
+
+def changed_keys(folder):
+    """Whatever key an arm sets: what follows from it is explained and comparable, and nothing else is explained."""
+    def is_at_or_below(key, parent):
+        return key == parent or key.startswith(parent + ".")
+
+    keys = keys_of_arms()
+    undecided = [key for key in keys if not any(is_at_or_below(one, key) for one in FOLLOWS)]
+    assert not undecided, f"decide what a guest reports differently where an arm sets {undecided}"
+    assert all(any(is_at_or_below(one, key) for key in keys) for one in FOLLOWS)
+
+    arms, records, expected = [{"name": "vm", "base": "vm"}], [], {}
+
+    def add(arm, key, differing):
+        variable = key.removeprefix("workload.env.") if key.startswith("workload.env.") else "NOT_SET"
+        values = {fact: "there" if fact in differing else "here" for fact in FACTS}
+        values["environment"] = json.dumps({variable: "1"} if "environment" in differing else {})
+        records.extend({**trial("k", arm, 100 + 0.1 * pair, pair=pair, environment=values), "virtualization": "kvm"} for pair in (1, 2, 3))
+
+    add("vm", "", set())
+    for number, (key, fields) in enumerate(FOLLOWS.items()):
+        for kind, differing in (("own", set(fields.split())), ("all", FACTS)):
+            expected[f"{kind}-{number}"] = (key, set(fields.split()), differing)
+            arms.append({"name": f"{kind}-{number}", "base": "vm", "like": "vm", "changes": {key: "x"}})
+            add(f"{kind}-{number}", key, differing)
+    found = compare(database(folder, "keys", [{"record": "experiment", "experiment": "k", "scenario": "s", "plan": {"arms": arms}}, *records]))
+    assert {one["candidate"] for one in found} == set(expected), found
+    for one in found:
+        key, explained, differing = expected[one["candidate"]]
+        rules = {difference["field"]: difference["rule"] for difference in one["differences"]}
+        assert set(rules) == differing, (key, set(rules) ^ differing)
+        told = {field for field, rule in rules.items() if rule == "explained_by_the_arm"}
+        assert told == explained, (key, told ^ explained)
+        assert one["verdict"] == ("equivalent" if differing == explained else "not_comparable"), (key, one["verdict"])
+
+
+def schedulers(folder):
+    """Runs under two scheduling policies of vGPUs are told apart by what the host said, not by their labels alone."""
+    for label, policy, verdict in (("alike", "EQUAL_SHARE", "equivalent"), ("other", "BEST_EFFORT", "not_comparable")):
+        records = []
+        for name, said in (("before", "EQUAL_SHARE"), (label, policy)):
+            records.append({"record": "experiment", "experiment": name, "scenario": "s", "label": name, "fingerprint": {"vgpu_scheduler": said}})
+            records += [trial(name, "vm", 100 + 0.1 * k) for k in (1, 2, 3, 4)]
+        one = compare(database(folder, "policy-" + label, records), "--baseline", "label:before", "--candidate", "label:" + label)[0]
+        assert one["verdict"] == verdict, one
+    assert one["differences"][0]["field"] == "host.vgpu_scheduler" and "idle" in one["differences"][0]["why"], one
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (sides, expectations, planted_causes, predictions, forced):
+    for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers):
         check(temporary)
         print("passed:", check.__name__)

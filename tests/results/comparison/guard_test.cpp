@@ -53,9 +53,13 @@ TEST_CASE("an arm explains what it changes, and nothing else") {
   CHECK(found("transport", "P2P", "SHM", "workload.env.FOO") == must_be_equal);
   CHECK(found("transport", "P2P", "SHM", "workload.env.NCCL_P2P_DISABLE") == explained_by_the_arm);
   CHECK(found("isa", "avx2", "avx512", "workload.env.ONEDNN_MAX_CPU_ISA") == explained_by_the_arm);
-  for (const char* key : {"devices.clique", "guest.topology", "guest.nccl_topology"}) {
+  for (const char* key :
+       {"devices.clique", "guest.topology", "guest.nccl_topology", "devices.nics.per_node"}) {
     CHECK(found("transport", "P2P", "SHM", key) == explained_by_the_arm);
   }
+  CHECK(found("driver", "550", "580", "guest.image") == explained_by_the_arm);
+  CHECK(found("nccl", "2.20", "2.21", "guest.image") == must_be_equal);  // the job's libraries are no image's
+  CHECK(found("driver", "550", "580", "guest.image_of_another_name") == must_be_equal);
 }
 
 namespace {

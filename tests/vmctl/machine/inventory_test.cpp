@@ -10,6 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/waiting_writer.h"
+#include "vmctl/machine/host_words.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -123,6 +124,19 @@ TEST_CASE("this host: no more cores than this process may use") {
   CHECK(host.kernel + "\n" == run_checked({"uname", "-r"}).out);
   const auto narrowed = run_checked({"taskset", "-c", std::to_string(host.cores[0].id), "nproc"});
   CHECK(narrowed.out == "1\n");
+}
+
+TEST_CASE("how vGPUs share a card is what the driver said last, of each card where they differ") {
+  const auto said = [](const std::string& card, const std::string& policy) {
+    return "[ 5.0] NVRM: GPU at " + card + " has software scheduler ENABLED with policy " + policy + ".\n";
+  };
+  const auto best = said("0000:3b:00.0", "BEST_EFFORT");
+  CHECK(vgpu_scheduler_words("").empty());
+  CHECK(vgpu_scheduler_words("[ 5.0] NVRM: GPU at 0000:3b:00.0 has fallen off the bus.\n").empty());
+  CHECK(vgpu_scheduler_words(best + said("0000:3b:00.0", "EQUAL_SHARE")) == "EQUAL_SHARE");
+  CHECK(vgpu_scheduler_words(best + said("0000:5e:00.0", "BEST_EFFORT")) == "BEST_EFFORT");
+  CHECK(vgpu_scheduler_words(best + said("0000:5e:00.0", "FIXED_SHARE")) ==
+        "0000:3b:00.0 BEST_EFFORT, 0000:5e:00.0 FIXED_SHARE");
 }
 
 TEST_CASE("the fingerprint names kernel, CPU, boot and QEMU") {

@@ -179,15 +179,6 @@ CheckAnswer sizes_are_allowed(const DeviceHost& host) {
                  "nvidia-smi vgpu -i N -shm 1 (or 0), after sriov-manage and before any vGPU is made");
 }
 
-/// "NVRM: GPU at 0000:3b:00.0 has software scheduler DISABLED with policy BEST_EFFORT.": the last word on it.
-std::string scheduler_of(const DeviceHost& host, const std::string& card) {
-  const auto lines = log_lines(host, {"GPU at " + card, "software scheduler"});
-  if (lines.empty()) { return ""; }
-  const auto at = lines.back().find("policy ");
-  const auto text = at == std::string::npos ? "" : lines.back().substr(at + 7);
-  return text.substr(0, text.find('.'));
-}
-
 /// Time slices; a MIG-backed vGPU has its part of the card to itself.
 bool has_time_slices(const DeviceHost& host) {
   return is_about_nvidia_vgpus(host) && host.words.kernel_log;
@@ -195,12 +186,13 @@ bool has_time_slices(const DeviceHost& host) {
 
 CheckAnswer scheduler_is_known(const DeviceHost& host) {
   Words known;
+  const auto policies = vgpu_schedulers(host.words.kernel_log.value_or(""));
   const auto offenders = each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
     const auto& pci = gpu.function;
     const auto card = pci.physical_function.empty() ? pci.address : pci.physical_function;
-    const auto policy = scheduler_of(host, card);
-    if (policy.empty()) { return "does not tell how it shares its time"; }
-    known.push_back(card + " " + policy);
+    const auto policy = policies.find(card);
+    if (policy == policies.end()) { return "does not tell how it shares its time"; }
+    known.push_back(card + " " + policy->second);
     return "";
   });
   return none_of(
