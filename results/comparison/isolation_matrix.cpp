@@ -8,6 +8,7 @@
 #include <map>
 
 #include "common/contains.h"
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/data_index.h"
 
@@ -105,26 +106,35 @@ class MatrixBuilder {
     result.reason = test.reason;
     result.loss = 1 - test.ratio;
     if (test.ci_tost) { result.loss_ci = Interval{1 - test.ci_tost->high, 1 - test.ci_tost->low}; }
-    if (differ(baseline, candidate)) {
+    if (auto words = what_differs(baseline, candidate); !words.empty()) {
       result.verdict = Isolated::not_comparable;
-      result.reason = "differs";
+      result.reason = std::move(words);
     }
     return result;
   }
 
-  /// What was virtual, or a fact that must be equal. That all of them were emulated alike is no difference:
-  /// tenants contend for the host all the same.
-  bool differ(const std::string& baseline, const std::string& candidate) const {
-    std::set<std::string> ours, theirs;
-    for (const auto* row : rows_.at(baseline)) {
-      if (usable(*row)) { ours.insert(row->virtualization); }
+  std::set<std::string> virtualization(const std::string& arm) const {
+    std::set<std::string> kinds;
+    for (const auto* row : rows_.at(arm)) {
+      if (usable(*row)) { kinds.insert(row->virtualization); }
     }
-    for (const auto* row : rows_.at(candidate)) {
-      if (usable(*row)) { theirs.insert(row->virtualization); }
+    return kinds;
+  }
+
+  /// A sentence for what was virtual, and for each fact that must be equal; empty: nothing does. That all of
+  /// them were emulated alike is no difference: tenants contend for the host all the same.
+  std::string what_differs(const std::string& baseline, const std::string& candidate) const {
+    auto found = differences(index_.facts_of(pairs_of(rows_.at(baseline), rows_.at(candidate))), true);
+    const auto ours = virtualization(baseline), theirs = virtualization(candidate);
+    if (ours != theirs) {
+      found.insert(found.begin(), {"virtualization", FactRule::must_be_equal, ours, theirs,
+                                   "victims of two kinds differ by more than their neighbours"});
     }
-    if (ours != theirs) { return true; }
-    const auto found = differences(index_.facts_of(pairs_of(rows_.at(baseline), rows_.at(candidate))), true);
-    return std::any_of(found.begin(), found.end(), forbids);
+    std::vector<std::string> sentences;
+    for (const auto& one : found) {
+      if (forbids(one)) { sentences.push_back(to_sentence(one, baseline, candidate)); }
+    }
+    return join(sentences, "; ");
   }
 
   std::vector<double> steps(const std::string& arm) const {

@@ -34,7 +34,7 @@ BOOST_DEFINE_ENUM_CLASS(Isolated, isolated, disturbed, faster, inconclusive, not
 /// throughput that is lost.
 struct Disturbance {
   Isolated verdict = Isolated::inconclusive;
-  std::string reason = {};  ///< too_few_pairs, differs, …
+  std::string reason = {};  ///< "too_few_pairs", …, or sentences that say what differs
   double loss = 0;
   std::optional<Interval> loss_ci = {};  ///< level 1 - 2 alpha, by which the verdict goes
   PairedComparison comparison = {};

@@ -27,6 +27,7 @@ const std::vector<Column> isolation_columns{{"case", "victim", false, true},
                                             {"loss_high", "", true, true},
                                             {"slowdown", "", true, true},
                                             {"verdict_idle", "than beside idle", false, true},
+                                            {"reason_idle", "", false, true},
                                             {"loss_idle", "", true, true},
                                             {"loss_idle_low", "", true, true},
                                             {"loss_idle_high", "", true, true},
@@ -47,6 +48,10 @@ std::optional<double> loss_limit(const std::optional<Disturbance>& one, double I
 /// For people the verdict with its figures, or the figures alone.
 Cell verdict_cell(const std::optional<Disturbance>& one, bool with_verdict) {
   return one ? Cell{to_string(one->verdict), to_text(*one, with_verdict)} : Cell{};
+}
+
+Cell reason_cell(const std::optional<Disturbance>& one) {
+  return one && !one->reason.empty() ? silent_cell(one->reason) : Cell{};
 }
 
 void add_recovery(std::vector<Cell>& cells, const std::optional<Recovery>& one) {
@@ -77,12 +82,13 @@ std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCe
       count(cell.invalid),
       results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
       verdict_cell(alone, true),
-      alone && !alone->reason.empty() ? silent_cell(alone->reason) : Cell{},
+      reason_cell(alone),
       silent_cell(loss),
       silent_cell(loss_limit(alone, &Interval::low)),
       silent_cell(loss_limit(alone, &Interval::high)),
       silent_cell(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
       verdict_cell(beside_idle, false),
+      reason_cell(beside_idle),
       silent_cell(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
       silent_cell(loss_limit(beside_idle, &Interval::low)),
       silent_cell(loss_limit(beside_idle, &Interval::high)),

@@ -1,9 +1,10 @@
 """Results that nobody measured, as lines of the exchange format: for the report's tests and its measurements.
 
-made_data.py study|nights|long|large > FILE.jsonl
+made_data.py study|nights|conditions|long|large > FILE.jsonl
 """
 
 import datetime
+import itertools
 import json
 import math
 import random
@@ -17,6 +18,13 @@ CASES = [  # name, tenants (nodes of each), GPUs per node, throughput on bare me
     ("weak-scaling/1", [1], 1, 2790.0, 0.995),
     ("weak-scaling/2", [2], 1, 5480.0, 0.990),
     ("weak-scaling/4", [4], 1, 10810.0, 0.9868),
+]
+CONDITIONS = [  # case, arm, numbers of its tenants, GPUs per node, throughput: a sweep, tenants with a gap, and neighbours
+    *((f"swept@batch_size={batch}", arm, [0], 2, level * kept) for batch, level in ((16, 900.0), (32, 1000.0), (64, 1004.0))
+      for arm, kept in (("bare_metal", 1.0), ("vm", 0.97))),
+    ("alone", "vm", [0], 1, 1000.0),
+    ("crowded", "vm", [0, 2], 1, 1600.0),
+    *(("trainer", f"vm{beside}", [0], 1, 1000.0 * kept) for beside, kept in (("", 1.0), ("+idle", 0.99), ("+cpu@50%", 0.8), ("+cpu@100%", 0.55))),
 ]
 MODEL = {"model": "resnet50", "backend": "cuda", "batch_size": 1024, "precision": "fp16"}
 
@@ -104,6 +112,18 @@ def nights(count=40, change_at=24, loss=0.08):
         yield from trials(rng, name, "nightly", CASES[3:5], 3, level=1 - loss if night >= change_at else 1, label="nightly")
 
 
+def conditions(rounds=4):
+    rng = random.Random(5)
+    name = "conditions-1"
+    yield experiment(name, "conditions", "2026-11-20T08:00:00.000Z")
+    for number, (pair, (case, arm, tenants, gpus, level)) in enumerate(itertools.product(range(1, rounds + 1), CONDITIONS), 1):
+        kind = arm.split("+")[0]
+        total = level * rng.gauss(1, 0.003)
+        yield line(record="trial", experiment=name, scenario="conditions", case=case, arm=arm, pair=pair, order=number, nodes=len(tenants),
+                   gpus_per_node=gpus, virtualization="kvm" if kind == "vm" else "none", images_per_second=total, status="finished",
+                   tenants=[tenant(i, 1, gpus, total / len(tenants), kind) for i in tenants])
+
+
 def long(samples=100_000, dip_at=54_321):
     """One pair of trials with very many samples, all alike but for one dip of the VM."""
     yield experiment("long-1", "long", "2026-11-20T08:00:00.000Z")
@@ -133,7 +153,7 @@ def large(trials_wanted=10_000, samples_wanted=1_000_000):
 
 
 if __name__ == "__main__":
-    makers = {"study": study, "nights": nights, "long": long, "large": large}
+    makers = {"study": study, "nights": nights, "conditions": conditions, "long": long, "large": large}
     if len(sys.argv) != 2 or sys.argv[1] not in makers:
         sys.exit(__doc__)
     for text in makers[sys.argv[1]]():

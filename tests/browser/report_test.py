@@ -3,7 +3,6 @@
 
 import csv
 import io
-import json
 import pathlib
 import re
 import shutil
@@ -26,51 +25,14 @@ for needed in ("/usr/bin/chromium", "/usr/bin/chromedriver", "/usr/bin/node"):
 import made_data  # noqa: E402
 from PIL import Image  # noqa: E402
 from browser import Browser  # noqa: E402
+from hostile_texts import HOSTILE, SHOWN, poison  # noqa: E402
 from selenium.common.exceptions import NoAlertPresentException  # noqa: E402
-
-HOSTILE = ("<script>window.hacked=1</script>\"'><img src=x onerror=window.hacked=1><svg onload=window.hacked=1>"
-           "\u202egnorw &amp; {{headline}} ${1} --> ]]> " + "\u05e9\u05dc\u05d5\u05dd " * 40 + "w" * 10_000)
-SHOWN = HOSTILE.replace("\u202e", "\ufffd")  # what turns the direction of text is not shown
-PAYLOAD = ("</script><script>window.hacked=1;alert(1)</script><!--</style></title></textarea></svg>\"'`><img src=https://evil.invalid/x onerror=alert(1)>"
-           "<a href=javascript:alert(1)>x</a>javascript:alert(1) {{{styles}}} {{#sections}} ${alert(1)} \\u003cscript\\u003e \x1b[2J \u2028 \u202e &lt;b&gt;")
-
-
-def poison(database):
-    """Every text that is somebody's own ends with the payload; what has its own words (an arm, a metric) only in some rows."""
-    def in_json(value):
-        if isinstance(value, str):
-            return value + PAYLOAD
-        if isinstance(value, list):
-            return [in_json(v) for v in value]
-        return {k + PAYLOAD if value[k] is None else k: in_json(v) for k, v in value.items()} if isinstance(value, dict) else value
-
-    database.create_function("poisoned", 1, lambda text: text + PAYLOAD if text is not None else None)
-    database.create_function("poisoned_json", 1, lambda text: json.dumps(in_json(json.loads(text))) if text is not None else None)
-    texts = 0
-    for (table,) in database.execute("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'").fetchall():
-        for _, column, kind, *_ in database.execute(f"PRAGMA table_info({table})").fetchall():
-            if kind != "TEXT":
-                continue
-            some = {"arm": "WHERE pair = 3 AND arm = 'vm'", "metric": "WHERE rowid % 97 = 0", "source": "WHERE rowid % 89 = 0"}.get(column, "")
-            for change in ("poisoned", "poisoned_json"):
-                try:
-                    database.execute(f'UPDATE {table} SET "{column}" = {change}("{column}") {some}')
-                    texts += 1
-                    break
-                except sqlite3.Error:
-                    continue  # a word of a list, or JSON
-    # What a made-up study leaves open.
-    database.execute("UPDATE trial SET valid = 0, invalid_reason = ? WHERE pair = 5", [PAYLOAD])
-    database.execute("UPDATE trial SET status = 'failed', images_per_second = NULL, failed_stage = ?, failure_reason = ?, console_tail = ?, "
-                     "environment = ? WHERE pair = 4 AND arm LIKE 'vm%'", [PAYLOAD] * 3 + [json.dumps({PAYLOAD: PAYLOAD})])
-    database.execute("UPDATE experiment SET label = ?, plan = ?, daemon_versions = ?", [PAYLOAD, json.dumps([PAYLOAD]), json.dumps({PAYLOAD: PAYLOAD})])
-    return texts
 
 
 def setUpModule():
     global FOLDER
     FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-browser-"))
-    for name in ("study", "nights", "long"):
+    for name in ("study", "nights", "conditions", "long"):
         (FOLDER / f"{name}.jsonl").write_text("\n".join(getattr(made_data, name)()) + "\n")
         virtrain("import", FOLDER / f"{name}.jsonl", "--db", FOLDER / f"{name}.db")
     virtrain("import", HERE.parents[1] / "scenarios/published/dell-r750xa.jsonl", "--db", FOLDER / "dell.db")
@@ -85,7 +47,7 @@ def setUpModule():
     shutil.copy(FOLDER / "study.db", FOLDER / "poisoned.db")
     with sqlite3.connect(FOLDER / "poisoned.db") as database:
         assert poison(database) > 25, "hardly any text was poisoned"
-    for name in ("study", "long", "dell", "poisoned"):
+    for name in ("study", "conditions", "long", "dell", "poisoned"):
         virtrain("report", "--db", FOLDER / f"{name}.db", "-o", FOLDER / f"{name}.html")
     for name, scenario in (("nights", "nightly"), ("hostile", HOSTILE)):
         virtrain("report", "--db", FOLDER / f"{name}.db", "--scenario", scenario, "-o", FOLDER / f"{name}.html")
@@ -109,6 +71,16 @@ def query(name, sql):
 
 def count(browser, selector):
     return browser.run("return document.querySelectorAll(arguments[0]).length", selector)
+
+
+def texts_of(browser, selector):
+    return browser.run("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", selector)
+
+
+def values(browser, figure):
+    """What the figure's file has."""
+    text = urllib.parse.unquote(browser.element(f"{figure} a[download]").get_attribute("href").split(",", 1)[1])
+    return list(csv.DictReader(io.StringIO(text)))
 
 
 def luminance(colour):
@@ -159,7 +131,7 @@ class Charts(unittest.TestCase):
         return live
 
     def test_nothing_on_the_console_and_nothing_from_the_network(self):
-        for name in ("study", "nights", "long", "dell"):
+        for name in ("study", "nights", "conditions", "long", "dell"):
             with self.subTest(report=name):
                 self.browser.requests()
                 self.browser.open(FOLDER / f"{name}.html")
@@ -217,6 +189,45 @@ class Charts(unittest.TestCase):
             self.assertEqual(self.marks(f"#series-{number}", "change_marks", "line"), 2)
         self.assertIn("lower from 2026-10-25 on", self.browser.element("#series-1-summary").text)
 
+    def test_a_sweep_is_a_curve_through_its_means(self):
+        self.browser.open(FOLDER / "conditions.html")
+        means = {(case.split("@")[1], arm): mean for case, arm, mean in query(
+            "conditions", "SELECT \"case\", arm, avg(images_per_second) FROM v_trial WHERE \"case\" LIKE 'swept@%' GROUP BY 1, 2")}
+        self.assertEqual(self.marks("#sweep-1", "point_marks", "path"), len(means))
+        self.assertEqual(self.marks("#sweep-1", "interval_marks", "line"), len(means))
+        self.assertEqual(self.marks("#sweep-1", "mark-line", "path"), 2, "a curve for each arm")
+        self.assertTrue({"16", "32", "64"} <= set(self.axis("#sweep-1")))
+        rows = values(self.browser, "#sweep-1")
+        arms = {"bare metal": "bare_metal", "VM": "vm"}
+        for row in rows:
+            self.assertAlmostEqual(float(row["images_per_second"]), means.pop((row["at"], arms[row["arm"]])), places=1)
+        self.assertEqual(means, {})
+        tops = [float(top) for top in self.browser.run("return [...document.querySelectorAll('#sweep-1 .live .point_marks path')]"
+                                                       ".map(p => p.getAttribute('transform').match(/,\\s*([\\d.]+)/)[1])")]
+        by_height = sorted(range(len(rows)), key=lambda i: -tops[i])
+        self.assertEqual(by_height, sorted(range(len(rows)), key=lambda i: float(rows[i]["images_per_second"])))
+
+    def test_a_heat_map_has_the_losses_in_columns_of_levels_that_there_are(self):
+        self.browser.open(FOLDER / "conditions.html")
+        runs = {}
+        for arm, value in query("conditions", "SELECT arm, images_per_second FROM v_trial WHERE \"case\" = 'trainer' ORDER BY pair"):
+            runs.setdefault(arm.removeprefix("vm"), []).append(value)
+        alone = statistics.geometric_mean(runs.pop(""))
+        losses = [f"{100 * (1 - statistics.geometric_mean(runs[beside]) / alone):.0f} %" for beside in ("+idle", "+cpu@50%", "+cpu@100%")]
+        self.assertEqual(self.marks("#neighbours-1", "cell_marks", "path"), len(runs))
+        for kind in ("live", "still.wide", "still.narrow"):
+            self.assertEqual(texts_of(self.browser, f"#neighbours-1 .{kind} .slowdowns text"), losses)
+        self.assertEqual(texts_of(self.browser, "#neighbours-1 .live .column_names text"), ["at rest", "level 50 %", "level 100 %"])
+        self.assertEqual(texts_of(self.browser, "#neighbours-1 .live .row_names text"), ["idle", "cpu"])
+
+    def test_a_heat_map_has_the_slowdowns_in_columns_of_tenants_that_there_are(self):
+        self.browser.open(FOLDER / "conditions.html")
+        alone = query("conditions", "SELECT avg(images_per_second) FROM v_trial WHERE \"case\" = 'alone'")[0][0]
+        shared = query("conditions", "SELECT tenant, avg(images_per_second) FROM v_tenant WHERE \"case\" = 'crowded' GROUP BY 1 ORDER BY 1")
+        self.assertEqual([index for index, _ in shared], [0, 2])
+        self.assertEqual(texts_of(self.browser, "#isolation .live .column_names text"), ["tenant 1", "tenant 3"])
+        self.assertEqual(texts_of(self.browser, "#isolation .live .slowdowns text"), [f"{alone / mean:.2f}×" for _, mean in shared])
+
     def test_published_figures_are_called_so(self):
         self.browser.open(FOLDER / "dell.html")
         self.assertIn("1.32 % below bare metal; no interval: single published values", self.browser.element("h1").text)
@@ -244,9 +255,7 @@ class Charts(unittest.TestCase):
         self.browser.wait(lambda: not self.browser.element("#tip").is_displayed(), "the tooltip's end")
 
     def axis(self, figure):
-        labels = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(t => t.textContent)",
-                                  f"{figure} .live .role-axis-label text")
-        return sorted(labels)  # Vega adds labels behind those that stay
+        return sorted(texts_of(self.browser, f"{figure} .live .role-axis-label text"))  # Vega adds labels behind those that stay
 
     def test_dragging_zooms_and_a_double_click_shows_all(self):
         for report, figure in (("study", "#course-1"), ("nights", "#series-1")):
@@ -320,8 +329,7 @@ class Reading(unittest.TestCase):
         with Browser() as browser:
             browser.open(FOLDER / "study.html")
             self.assertEqual(count(browser, "figure a[download$='.csv']"), count(browser, "figure"))
-            text = urllib.parse.unquote(browser.element("#forest a[download]").get_attribute("href").split(",", 1)[1])
-            rows = list(csv.DictReader(io.StringIO(text)))
+            rows = values(browser, "#forest")
             ratios = {}
             for case, ratio in query("study", "SELECT \"case\", ratio FROM v_vm_vs_bare_metal"):
                 ratios.setdefault(case, []).append(ratio)

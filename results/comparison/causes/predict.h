@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/workload.h"
 #include "results/statistics/statistics.h"
 
 namespace virtrain::results {
@@ -32,7 +33,7 @@ struct ScalingEvidence {
   std::vector<AllReducePoint> probes = {};
   /// Images of one step of one node; with it times are in seconds, without it in steps of one node.
   std::optional<double> images_per_step = {};
-  double gradient_bytes = 25'557'032.0 * 4;  ///< ResNet-50's parameters in fp32
+  double gradient_bytes = 4.0 * resnet50_parameters;  ///< in fp32
 };
 
 /// Throughput at one size: measured (where it was), by the model, and between which limits.

@@ -117,6 +117,22 @@ TEST_CASE("emulated victims have verdicts among themselves, and none against oth
   CHECK(compare(data, request).at(0).verdict == Verdict::not_comparable);
 }
 
+TEST_CASE("what may not differ beside a neighbour is named, with its values and the reason") {
+  auto data = simulate(1, {{"", 0}, {"idle", 0}, {"cpu@100%", 0.4}}, 4);
+  for (const auto& [arm, driver] : {std::pair("vm", "470"), {"vm+idle", "470"}, {"vm+cpu@100%", "580"}}) {
+    data.facts.push_back({.case_name = "trainer", .arm = arm, .key = "driver", .value = driver});
+  }
+  for (auto& row : data.rows) {
+    if (row.arm == "vm+cpu@100%") { row.virtualization = "kvm"; }
+  }
+  const auto rows = nlohmann::json::parse(render(isolation_table(isolation_matrices(data)), Format::json));
+  CHECK(rows.at(1)["reason"].is_null());
+  const auto words = rows.at(2)["reason"].get<std::string>();
+  CHECK_THAT(words, Contains("virtualization differs: tcg in vm, kvm in vm+cpu@100% (it must be equal"));
+  CHECK_THAT(words, Contains("; driver differs: 470 in vm, 580 in vm+cpu@100% (it must be equal: the GPU"));
+  CHECK_THAT(rows.at(2)["reason_idle"].get<std::string>(), Contains("driver differs: 470 in vm+idle, 580"));
+}
+
 TEST_CASE("failed and invalid trials are counted, and their rounds are left out") {
   auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.4}}, 5);
   int spoilt = 0;

@@ -1,5 +1,7 @@
 #include "results/report/page/page.h"
 
+#include <fmt/format.h>
+
 #include "results/report/figures/figures.h"
 #include "tests/results/support.h"
 
@@ -244,6 +246,29 @@ TEST_CASE("every chart has words and a table for those who cannot see it") {
     CHECK(!chart.key.empty());
   }
   CHECK(charts[2].data["steps"].size() == 4);
+}
+
+TEST_CASE("a sweep is a curve of each arm's means, and its best points are filled") {
+  Study study;
+  study.add_case("lonely@vcpus=2", 1);
+  for (const auto& [batch, ratio] : {std::pair("16", 0.9), {"32", 1.0}, {"64", 0.995}}) {
+    study.add_case(std::string("one@batch_size=") + batch, ratio);
+  }
+  const auto data = study.data();
+  const auto charts = sweep_charts(data, ArmOrder(data));
+  REQUIRE(charts.size() == 1);  // of one point there is no curve
+  const auto& chart = charts[0];
+  CHECK(chart.title == "one: throughput over its sweep");
+  CHECK(chart.signals["keys"] == "batch_size");
+  CHECK(chart.table.rows.size() == 6);
+  std::vector<std::string> seen;
+  for (const auto& point : chart.data["points"]) {
+    if (point["tip"].get<std::string>().find("VM") == std::string::npos) { continue; }
+    seen.push_back(fmt::format("{} {:.1f} {}", point["at"].get<std::string>(), point["value"].get<double>(),
+                               point["good"].get<bool>()));
+  }
+  CHECK(seen == std::vector<std::string>{"16 90.0 false", "32 100.0 true", "64 99.5 true"});
+  CHECK(chart.signals["values"][0].get<double>() < 90);
 }
 
 TEST_CASE("forty nights with a loss show it where it is, and say it") {
