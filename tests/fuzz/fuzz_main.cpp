@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr unsigned seconds_an_input = 10;
-constexpr rlim_t most_memory = rlim_t{2} << 30;
+[[maybe_unused]] constexpr rlim_t most_memory = rlim_t{2} << 30;
 constexpr std::size_t longest_input = std::size_t{1} << 20;
 
 std::string current;  ///< what is being tried
@@ -214,8 +214,10 @@ int main(int argc, char** argv) {
     }
   }
   crash_file = fs::absolute(fs::path(argv[0]).filename()).string() + ".crash";
+#if !defined(__SANITIZE_ADDRESS__)  // which sets terabytes of addresses aside
   const rlimit memory{most_memory, most_memory};
   ::setrlimit(RLIMIT_AS, &memory);
+#endif
   watch_signals();
 
   const auto corpus = read_corpus(paths);

@@ -30,6 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ImportSettings settings{.experiment = "e", .case_name = "c", .arm = "vm", .nodes = 1};
   std::ostringstream once;
   if (size % 2 == 0) { settings.gpus_per_node = 1; }  // what logs of training without a topology need
+  // Every third is read as a user says that it be, whatever it looks like, each format in its turn.
+  if (const auto formats = format_names(); size % 3 == 0) {
+    settings.format = parse_file_format(formats[size / 3 % formats.size()]);
+    if (settings.format == FileFormat::csv) { settings.columns = {{"throughput", "images_per_second"}}; }
+    if (settings.format == FileFormat::nccl_tests) { settings.collective = "all_reduce"; }
+  }
   try {
     store.transaction("fuzz", [&] {
       std::istringstream nothing;
