@@ -18,7 +18,7 @@
 #include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"
-#include "tests/results/support.h"
+#include "tests/results/exchange/import_support.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 
@@ -43,14 +43,8 @@ ImportReport import_text(Store& store, const std::string& text) {
   return import_jsonl(store, in, "data.jsonl");
 }
 
-std::string exported(const Store& store) {
-  std::ostringstream out;
-  export_jsonl(store, {.all = true}, out);
-  return out.str();
-}
-
 /// The message with which the text is refused; checks that nothing of it was kept.
-std::string refusal(const std::string& text) {
+std::string refusal_of_records(const std::string& text) {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   const Error error = error_of([&] { import_text(store, text); });
@@ -147,7 +141,9 @@ TEST_CASE("export, import, export gives the same bytes") {
 }
 
 TEST_CASE("every refusal names the file and the line") {
-  const auto second_line = [](const std::string& bad) { return refusal(minimal + "\n" + bad + "\n"); };
+  const auto second_line = [](const std::string& bad) {
+    return refusal_of_records(minimal + "\n" + bad + "\n");
+  };
   const auto at = StartsWith("data.jsonl:2: ");
   CHECK_THAT(second_line(with("images_per_second", "0")), at && Contains("images_per_second is 0"));
   CHECK_THAT(second_line(with("images_per_second", "-3.5")), at && Contains("-3.5"));
@@ -197,12 +193,13 @@ TEST_CASE("every refusal names the file and the line") {
       second_line(
           R"({"record":"sample","experiment":"e","trial":1,"tenant":0,"rank":0,"t_ns":1,"step":1,"images":1,"seconds":1})"),
       at && Contains("no tenant 0"));
-  CHECK_THAT(refusal(with("tenants", R"([{"tenant_index":0,"nodes":1,"images_per_second":-1}])") + "\n"),
-             StartsWith("data.jsonl:1: ") && Contains("images_per_second"));
-  CHECK_THAT(refusal(with("tenants", R"([{"tenant_index":4000000000,"nodes":1}])") + "\n"),
+  CHECK_THAT(
+      refusal_of_records(with("tenants", R"([{"tenant_index":0,"nodes":1,"images_per_second":-1}])") + "\n"),
+      StartsWith("data.jsonl:1: ") && Contains("images_per_second"));
+  CHECK_THAT(refusal_of_records(with("tenants", R"([{"tenant_index":4000000000,"nodes":1}])") + "\n"),
              Contains("data.jsonl:1: tenant_index is 4000000000, it must be at most 1000000000"));
   CHECK_THAT(second_line(with("nodes", "9223372036854775807")), at && Contains("at most 1000000000"));
-  CHECK_THAT(refusal(" \n"), Contains("no records"));
+  CHECK_THAT(refusal_of_records(" \n"), Contains("no records"));
 }
 
 TEST_CASE("what the system says against writing an export is said with the file's name") {

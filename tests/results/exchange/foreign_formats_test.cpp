@@ -20,9 +20,6 @@ ImportSettings asked() {
   return {.experiment = "e", .case_name = "c", .arm = "vm", .nodes = 1, .gpus_per_node = 1};
 }
 
-/// What files of probes alone are asked for.
-const ImportSettings of_probes{.experiment = "e", .arm = "vm"};
-
 ImportedText others(const std::string& file, const ImportSettings& settings) {
   return {file, text_of("others/" + file), settings};
 }

@@ -7,19 +7,12 @@ using namespace virtrain::results;
 using virtrain::test::Contains;
 using virtrain::test::StartsWith;
 
-namespace {
-
-ImportSettings said() {
-  return {.experiment = "e", .case_name = "c", .arm = "vm"};
-}
-
-}  // namespace
-
 TEST_CASE("logs with a trailing epoch, a fractional batch or a loss of nan are read: the total is enough") {
   const auto text = text_of("two-gpus.log");
   const auto changed = replaced(replaced(replaced(text, "\t7.696", "\tnan"), "\t7.753", "\t7.753 0.01"),
                                 "64 per device", "64.0 per device");
-  const ImportedText got("a.log", replaced(changed, "10\timages/sec: 620.6", "ten\timages/sec: x"), said());
+  const ImportedText got("a.log", replaced(changed, "10\timages/sec: 620.6", "ten\timages/sec: x"),
+                         of_trials);
   const auto trial = got.trials().at(0);
   CHECK(trial.images_per_second == 619.87);
   CHECK(trial.batch_size == 64);
@@ -36,8 +29,8 @@ TEST_CASE("on how many nodes workers ran is asked, and their GPUs come from the 
       replaced(replaced(text_of("two-gpus.log"), "['/gpu:0', '/gpu:1']",
                         "['/job:worker/replica:0/task:0/gpu:0', '/job:worker/replica:0/task:0/gpu:1']"),
                "128 global", "256.0 global");
-  CHECK_THAT(refusal_of("w.log", text, said()), Contains("give --nodes"));
-  auto settings = said();
+  CHECK_THAT(refusal_of("w.log", text, of_trials), Contains("give --nodes"));
+  auto settings = of_trials;
   settings.nodes = 2;
   const auto trial = ImportedText("w.log", text, settings).trials().at(0);
   CHECK(trial.nodes == 2);
@@ -71,16 +64,17 @@ TEST_CASE("a log of tf_cnn_benchmarks that is not of training is refused") {
   const auto text = text_of("two-gpus.log");
   for (const char* mode : {"forward-only", "evaluation"}) {
     CHECK_THAT(
-        refusal_of("a.log", replaced(text, "Mode:        training", std::string("Mode: ") + mode), said()),
+        refusal_of("a.log", replaced(text, "Mode:        training", std::string("Mode: ") + mode), of_trials),
         StartsWith("a.log:5: ") && Contains(mode) && Contains("not those of training"));
   }
-  CHECK(ImportedText("a.log", replaced(text, "training", "training + evaluation"), said()).trials().size() ==
-        1);
+  CHECK(
+      ImportedText("a.log", replaced(text, "training", "training + evaluation"), of_trials).trials().size() ==
+      1);
 }
 
 TEST_CASE("options that contradict a log of tf_cnn_benchmarks are refused") {
   const auto text = text_of("two-gpus.log");
-  auto settings = said();
+  auto settings = of_trials;
   settings.ranks = 4;
   CHECK_THAT(refusal_of("a.log", text, settings),
              Contains("a run of 2 ranks, not of 4") && Contains("--ranks"));
@@ -104,10 +98,10 @@ TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {
   const auto total = text.find("619.87");
   for (const std::string end : {"6", "61", "619.8", "619.87", "619.87\n", "619.87\n--"}) {
     CAPTURE(end);
-    CHECK_THAT(refusal_of("a.log", text.substr(0, total) + end, said()),
+    CHECK_THAT(refusal_of("a.log", text.substr(0, total) + end, of_trials),
                StartsWith("a.log:") && Contains("dashes") && Contains("fresh copy"));
   }
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 2;
   settings.scope = Scope::trial;
   const auto ranks = text_of("horovod-every-rank.log");
@@ -121,7 +115,7 @@ TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {
 }
 
 TEST_CASE("the last line of a log that breaks off is left out, and that is said") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 1;
   settings.gpus_per_node = 1;
   const auto images_per_second = [&](const std::string& text, const std::string& name) {
@@ -151,7 +145,7 @@ TEST_CASE("the last line of a log that breaks off is left out, and that is said"
 }
 
 TEST_CASE("an epoch of torchvision that a resumed run starts anew has its own first line") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 1;
   settings.gpus_per_node = 1;
   const auto text = text_of("others/torchvision.log");
@@ -161,7 +155,7 @@ TEST_CASE("an epoch of torchvision that a resumed run starts anew has its own fi
 }
 
 TEST_CASE("each run in a file of dllogger is a trial, and runs that cannot be told apart are refused") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 1;
   const auto text = text_of("others/dllogger.log");
   const ImportedText two("d.log", text + replaced(text, "7766.125", "3000.5"), settings);
@@ -180,7 +174,7 @@ TEST_CASE("each run in a file of dllogger is a trial, and runs that cannot be to
 }
 
 TEST_CASE("dllogger's total is a number above zero, and what stands in for it is said") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 1;
   const auto text = text_of("others/dllogger.log");
   for (const char* bad : {"-1", "0", "null", "\"fast\""}) {

@@ -12,7 +12,7 @@
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
-#include "tests/results/support.h"
+#include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -21,52 +21,10 @@ using virtrain::test::StartsWith;
 
 namespace {
 
-const std::filesystem::path data = VIRTRAIN_SOURCE_DIR "/tests/results/exchange/data";
-
 const std::string trial_line =
     R"({"record":"trial","experiment":"e","scenario":"s","case":"c","arm":"vm","pair":1,"nodes":1,"gpus_per_node":1,"images_per_second":9999})";
 
-ImportSettings said() {
-  return {.experiment = "e", .case_name = "c", .arm = "vm"};
-}
-
-/// And those of nccl-tests.
-const ImportSettings of_probes{.experiment = "e", .arm = "vm"};
-
-std::string text_of(const std::string& file) {
-  return read_file(data / file).value();
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
-}
-
-/// A database with what a file of this name and text brought.
-struct Imported {
-  Imported(const std::string& name, const std::string& text, const ImportSettings& settings = {}) {
-    std::ofstream(folder.path / name, std::ios::binary) << text;
-    std::istringstream nothing;
-    import_paths(store, {folder.path / name}, settings, nothing);
-  }
-
-  TemporaryFolder folder;
-  Store store{folder.path / "results.db"};
-};
-
-/// Why the text is refused, from its file's name on; checks that the words are short and safe to show.
-std::string refusal(const std::string& name, const std::string& text, const ImportSettings& settings = {}) {
-  const auto error = error_of([&] { Imported(name, text, settings); });
-  CHECK(error.code() == ErrorCode::bad_input);
-  CHECK(error.message().size() < 4000);
-  CHECK(printable(error.message()) == error.message());
-  const auto at = error.message().find(name);
-  CHECK(at != std::string::npos);
-  return error.message().substr(at);
-}
-
-std::string with(const std::string& key, const std::string& value) {
+std::string trial_with(const std::string& key, const std::string& value) {
   auto record = nlohmann::json::parse(trial_line);
   record[key] = value;
   return record.dump();
@@ -76,21 +34,23 @@ std::string with(const std::string& key, const std::string& value) {
 
 TEST_CASE("row 8: import does not crash: sixty thousand digits of a second, a key of sixty thousand bytes") {
   const std::string digits(60'000, '5');
-  CHECK_THAT(refusal("a.jsonl", with("started_at", "2026-11-20T08:00:00." + digits + "Z")),
+  CHECK_THAT(refusal_of("a.jsonl", trial_with("started_at", "2026-11-20T08:00:00." + digits + "Z")),
              StartsWith("a.jsonl:1: ") && Contains("must be a time"));
-  const auto settings = said();
-  CHECK_THAT(refusal("r.jsonl", R"({"node":"n","nccl-bw/)" + digits + R"(/allreduce_1_busbw":1})", settings),
-             StartsWith("r.jsonl:1: "));
+  const auto settings = of_trials;
   CHECK_THAT(
-      refusal("r.jsonl",
-              R"({"node":"n","m/)" + std::string(60'000, 'x') + R"(resnet50/fp16_train_throughput:0":1})",
-              {.experiment = "e", .arm = "vm"}),
+      refusal_of("r.jsonl", R"({"node":"n","nccl-bw/)" + digits + R"(/allreduce_1_busbw":1})", settings),
+      StartsWith("r.jsonl:1: "));
+  CHECK_THAT(
+      refusal_of("r.jsonl",
+                 R"({"node":"n","m/)" + std::string(60'000, 'x') + R"(resnet50/fp16_train_throughput:0":1})",
+                 {.experiment = "e", .arm = "vm"}),
       StartsWith("r.jsonl:1: ") && Contains("case has 60"));
   CHECK_THAT(
-      refusal("r.jsonl", R"({"node":"n","gemm-flops/)" + std::string(60'000, 'a') + R"(_tc_flops":"x"})",
-              settings),
+      refusal_of("r.jsonl", R"({"node":"n","gemm-flops/)" + std::string(60'000, 'a') + R"(_tc_flops":"x"})",
+                 settings),
       StartsWith("r.jsonl:1: "));
-  CHECK_THAT(refusal("a.jsonl", with("case", std::string(60'000, 'c'))), Contains("allowed: at most 1000"));
+  CHECK_THAT(refusal_of("a.jsonl", trial_with("case", std::string(60'000, 'c'))),
+             Contains("allowed: at most 1000"));
 }
 
 TEST_CASE("row 8: times are ISO 8601 with a zone, to the nanosecond, and kept in UTC") {
@@ -102,7 +62,7 @@ TEST_CASE("row 8: times are ISO 8601 with a zone, to the nanosecond, and kept in
       {"2023-12-31T23:30:00-00:45", "2024-01-01T00:15:00Z"}};
   for (const auto& [time, utc] : times) {
     CAPTURE(time);
-    CHECK(Imported("a.jsonl", with("started_at", time)).store.trials("e").at(0).started_at == utc);
+    CHECK(ImportedText("a.jsonl", trial_with("started_at", time)).store.trials("e").at(0).started_at == utc);
   }
   for (const char* time :
        {"2022-05-01", "2022-13-01T00:00:00Z", "2022-00-01T00:00:00Z", "2022-05-32T00:00:00Z",
@@ -111,7 +71,7 @@ TEST_CASE("row 8: times are ISO 8601 with a zone, to the nanosecond, and kept in
         "2022-05-01T00:00:00+24:00", "2022-05-01T00:00:00+01:60", "0000-01-01T00:00:00+01:00",
         "2022-02-30T00:00:00Z", "2023-02-29T00:00:00Z", "2022-04-31T00:00:00Z"}) {
     CAPTURE(time);
-    CHECK_THAT(refusal("a.jsonl", with("started_at", time)), Contains("must be a time"));
+    CHECK_THAT(refusal_of("a.jsonl", trial_with("started_at", time)), Contains("must be a time"));
   }
 }
 
@@ -121,20 +81,21 @@ TEST_CASE("a CSV that breaks off in its last row is refused, whatever ends its l
   for (const std::string end : {"\n", "\r\n"}) {
     CAPTURE(end);
     const auto whole = header + end + row + end;
-    CHECK(Imported("t.csv", whole).store.trials("lab").at(0).images_per_second == 1301.25);
+    CHECK(ImportedText("t.csv", whole).store.trials("lab").at(0).images_per_second == 1301.25);
     for (const auto& text : {header + end + "lab,f,one,vm,1,1,1,130", whole.substr(0, whole.size() - 1),
                              header + end + "lab,f,one,vm,1,1,1,\"130\""}) {
-      CHECK_THAT(refusal("t.csv", text),
+      CHECK_THAT(refusal_of("t.csv", text),
                  StartsWith("t.csv:2: ") && Contains("no line end") && Contains("fresh copy"));
     }
   }
-  CHECK_THAT(refusal("t.csv", header), StartsWith("t.csv:1: ") && Contains("no line end"));
+  CHECK_THAT(refusal_of("t.csv", header), StartsWith("t.csv:1: ") && Contains("no line end"));
 }
 
 TEST_CASE("names that begin with apostrophes or as formulas come back from CSV as they were") {
   const auto case_of = [](const std::string& name) {
     const auto row = "\ne,s," + name + ",vm,1,1,9.5\n";
-    const Imported got("t.csv", "experiment,scenario,case,arm,nodes,gpus_per_node,images_per_second" + row);
+    const ImportedText got("t.csv",
+                           "experiment,scenario,case,arm,nodes,gpus_per_node,images_per_second" + row);
     return got.store.trials("e").at(0).case_name;
   };
   CHECK(case_of("'=q") == "=q");
@@ -147,7 +108,7 @@ TEST_CASE("names that begin with apostrophes or as formulas come back from CSV a
   const std::vector<std::string> names = {"'", "''", "''=q", "'-", "'=q", "'q", "=q", "@q", "q'"};
   store.add_experiment(an_experiment("e"));
   for (const auto& name : names) { add_finished(store, "e", name, "vm", 1, 10); }
-  const Imported back("t.csv", render(view_table(store, {"e"}, "v_trial"), Format::csv));
+  const ImportedText back("t.csv", render(view_table(store, {"e"}, "v_trial"), Format::csv));
   std::vector<std::string> got;
   for (const auto& trial : back.store.trials("e")) { got.push_back(trial.case_name); }
   std::sort(got.begin(), got.end());
@@ -163,7 +124,7 @@ TEST_CASE("row 9: import adds nothing to an experiment measured here, and sets n
   store.add_experiment(measured);
   add_finished(store, "e", "c", "bare_metal", 1, 100);
   std::ofstream(folder.path / "more.jsonl") << trial_line << "\n";
-  std::ofstream(folder.path / "label.jsonl") << with("label", "better") << "\n";
+  std::ofstream(folder.path / "label.jsonl") << trial_with("label", "better") << "\n";
   std::ofstream(folder.path / "probe.jsonl")
       << R"({"record":"probe","experiment":"e","scenario":"s","name":"triad","arm":"vm","value":1,"unit":"B/s"})"
       << "\n";
@@ -174,15 +135,15 @@ TEST_CASE("row 9: import adds nothing to an experiment measured here, and sets n
     CHECK(error.code() == ErrorCode::bad_input);
     CHECK_THAT(error.message(), Contains(std::string(name) + ":1: experiment e is in the database already"));
   }
-  auto settings = said();
+  auto settings = of_trials;
   settings.scenario = "s";
-  CHECK_THROWS_WITH(import_paths(store, {data / "two-gpus.log"}, settings, nothing),
+  CHECK_THROWS_WITH(import_paths(store, {exchange_data / "two-gpus.log"}, settings, nothing),
                     Contains("in the database already"));
   CHECK(store.trials("e").size() == 1);
   CHECK(store.experiment("e").value().label.empty());
   CHECK(store.probes("e").empty());
   // What imports put together may grow by further imports.
-  Imported grown("a.jsonl", trial_line);
+  ImportedText grown("a.jsonl", trial_line);
   std::ofstream(grown.folder.path / "b.jsonl") << replaced(trial_line, "\"pair\":1", "\"pair\":2");
   import_paths(grown.store, {grown.folder.path / "b.jsonl"}, {}, nothing);
   CHECK(grown.store.trials("e").size() == 2);
@@ -194,22 +155,22 @@ TEST_CASE("row 10: terminal escapes of a file do not reach the operator, nor meg
       "31m\xe2\x80\xae\nerror: all is well\n";
   const std::string flood(3'000'000, 'A');
   const auto quoted = nlohmann::json(evil).dump();
-  CHECK_THAT(refusal("a.jsonl", R"({"record":)" + quoted + "}"), !Contains("\nerror"));
-  CHECK_THAT(refusal("a.jsonl", R"({"record":"trial",)" + quoted + ":1}"), !Contains("\nerror"));
-  CHECK_THAT(refusal("a.jsonl", "{\"record\":\"" + flood), StartsWith("a.jsonl:1:3000012: "));
-  CHECK_THAT(refusal("a.jsonl", "{\"" + flood + "\":1,\"" + flood + "\":2}"), Contains("appears twice"));
-  CHECK_THAT(refusal("a.jsonl", "{\"" + flood + "\":1}"), StartsWith("a.jsonl:1: "));
-  CHECK_THAT(refusal("t.csv", flood + ",images_per_second\n1,2\n"), StartsWith("t.csv:1:"));
-  CHECK_THAT(refusal("t.csv", "experiment,images_per_second\n\"" + evil + "\",\x1b[2J\n"),
+  CHECK_THAT(refusal_of("a.jsonl", R"({"record":)" + quoted + "}"), !Contains("\nerror"));
+  CHECK_THAT(refusal_of("a.jsonl", R"({"record":"trial",)" + quoted + ":1}"), !Contains("\nerror"));
+  CHECK_THAT(refusal_of("a.jsonl", "{\"record\":\"" + flood), StartsWith("a.jsonl:1:3000012: "));
+  CHECK_THAT(refusal_of("a.jsonl", "{\"" + flood + "\":1,\"" + flood + "\":2}"), Contains("appears twice"));
+  CHECK_THAT(refusal_of("a.jsonl", "{\"" + flood + "\":1}"), StartsWith("a.jsonl:1: "));
+  CHECK_THAT(refusal_of("t.csv", flood + ",images_per_second\n1,2\n"), StartsWith("t.csv:1:"));
+  CHECK_THAT(refusal_of("t.csv", "experiment,images_per_second\n\"" + evil + "\",\x1b[2J\n"),
              StartsWith("t.csv:"));
   const auto log = text_of("two-gpus.log");
-  CHECK_THAT(refusal("a.log", replaced(log, "128 global", "\x1b]0;x\x07 global"), said()),
+  CHECK_THAT(refusal_of("a.log", replaced(log, "128 global", "\x1b]0;x\x07 global"), of_trials),
              StartsWith("a.log:7: "));
-  CHECK_THAT(refusal("a.log", replaced(log, "619.87", flood), said()), StartsWith("a.log:"));
+  CHECK_THAT(refusal_of("a.log", replaced(log, "619.87", flood), of_trials), StartsWith("a.log:"));
   const auto nccl = text_of("nccl-tests/all_reduce_perf.txt");
-  CHECK_THAT(refusal("x.txt", nccl + "Test NCCL failure \x1b[2J" + flood + "\n", of_probes),
+  CHECK_THAT(refusal_of("x.txt", nccl + "Test NCCL failure \x1b[2J" + flood + "\n", of_probes),
              StartsWith("x.txt:") && Contains("failed"));
-  CHECK_THAT(refusal("r.jsonl", R"({"node":"a","mem-bw/h2d_bw:0":)" + quoted + "}", said()),
+  CHECK_THAT(refusal_of("r.jsonl", R"({"node":"a","mem-bw/h2d_bw:0":)" + quoted + "}", of_trials),
              StartsWith("r.jsonl:1: "));
 }
 
@@ -219,14 +180,15 @@ TEST_CASE("row 18: an index of SuperBench that is too long is refused with its l
                           "nccl-bw/allreduce_" + index + "_busbw:0", "mem-bw/h2d_bw:" + index,
                           "gemm-flops/fp16_tc_flops:" + index}) {
     CAPTURE(key);
-    CHECK_THAT(refusal("r.jsonl", R"({"node":"a",")" + key + R"(":1.5})", said()),
+    CHECK_THAT(refusal_of("r.jsonl", R"({"node":"a",")" + key + R"(":1.5})", of_trials),
                StartsWith("r.jsonl:1: ") && Contains("is not a valid count"));
   }
 }
 
 TEST_CASE("row 18: a symlink to itself does not end the import of a folder") {
   const TemporaryFolder folder;
-  std::filesystem::copy(data / "study", folder.path / "study", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(exchange_data / "study", folder.path / "study",
+                        std::filesystem::copy_options::recursive);
   std::filesystem::create_symlink("loop", folder.path / "study/loop");
   std::filesystem::create_symlink("nowhere", folder.path / "study/vm/dangling.log");
   std::filesystem::create_directory_symlink("..", folder.path / "study/vm/up");
@@ -238,9 +200,10 @@ TEST_CASE("row 18: a symlink to itself does not end the import of a folder") {
 TEST_CASE("row 18: a count of wrong elements beyond all numbers is refused") {
   const auto text = text_of("nccl-tests/all_reduce_perf.txt");
   for (const char* wrong : {"1e300", "1e16"}) {
-    CHECK_THAT(refusal("x.txt", replaced(text, "6.47    6.47      0", std::string("6.47    6.47  ") + wrong),
-                       of_probes),
-               StartsWith("x.txt:") && Contains("not a count"));
+    CHECK_THAT(
+        refusal_of("x.txt", replaced(text, "6.47    6.47      0", std::string("6.47    6.47  ") + wrong),
+                   of_probes),
+        StartsWith("x.txt:") && Contains("not a count"));
   }
 }
 
@@ -275,7 +238,7 @@ TEST_CASE("row 18: names in a bundle are different where experiments are, and as
 
 TEST_CASE("row 18: a damaged database is refused with its file's name") {
   const auto refused_after = [](const std::string& sql) {
-    Imported imported("a.jsonl", trial_line);
+    ImportedText imported("a.jsonl", trial_line);
     const auto file = imported.folder.path / "results.db";
     sqlite3* database = nullptr;
     REQUIRE(sqlite3_open(file.c_str(), &database) == SQLITE_OK);
@@ -318,26 +281,26 @@ TEST_CASE("row 19: a collective is told by its file's name, in one word or sever
                                                        {"scatter_perf.txt", "scatter"}};
   for (const auto& [file, name] : known) {
     CAPTURE(file);
-    CHECK(Imported(file, text, of_probes).store.probes("e").at(0).name == name);
+    CHECK(ImportedText(file, text, of_probes).store.probes("e").at(0).name == name);
   }
   for (const char* file : {"reduced.log", "gathered-logs.txt", "allreduce_and_broadcast.txt", "out.txt",
                            "nccl_allreducescatter.log"}) {
     CAPTURE(file);
-    CHECK_THAT(refusal(file, text, of_probes), Contains("which collective") && Contains("--collective"));
+    CHECK_THAT(refusal_of(file, text, of_probes), Contains("which collective") && Contains("--collective"));
     auto settings = of_probes;
     settings.collective = "all_gather";
-    CHECK(Imported(file, text, settings).store.probes("e").at(0).name == "all_gather");
+    CHECK(ImportedText(file, text, settings).store.probes("e").at(0).name == "all_gather");
   }
   auto settings = of_probes;
   settings.collective = "broadcast";
-  CHECK_THAT(refusal("x.txt", text_of("nccl-tests/all_reduce_perf.txt"), settings),
+  CHECK_THAT(refusal_of("x.txt", text_of("nccl-tests/all_reduce_perf.txt"), settings),
              Contains("the output of all_reduce, not of broadcast"));
 }
 
 TEST_CASE("row 20: a GPU job is one by its Devices line, whether the lines above are indented or not") {
   const auto text = text_of("two-gpus.log");
-  const auto trial_of = [](const std::string& log, const ImportSettings& settings = said()) {
-    return Imported("a.log", log, settings).store.trials("e").at(0);
+  const auto trial_of = [](const std::string& log, const ImportSettings& settings = of_trials) {
+    return ImportedText("a.log", log, settings).store.trials("e").at(0);
   };
   const auto flat = trial_of(replaced(text, "             64 per device", "64 per device"));
   CHECK(flat.gpus_per_node == 2);
@@ -350,14 +313,14 @@ TEST_CASE("row 20: a GPU job is one by its Devices line, whether the lines above
   CHECK(cpu.ranks_per_node == 2);
   // Nothing is made up of what is not there.
   const auto unlisted = replaced(text, "Devices:     ['/gpu:0', '/gpu:1']\n", "");
-  CHECK_THAT(refusal("a.log", unlisted, said()), Contains("--gpus-per-node"));
-  CHECK_THAT(refusal("a.log", replaced(text, "['/gpu:0', '/gpu:1']", ""), said()),
+  CHECK_THAT(refusal_of("a.log", unlisted, of_trials), Contains("--gpus-per-node"));
+  CHECK_THAT(refusal_of("a.log", replaced(text, "['/gpu:0', '/gpu:1']", ""), of_trials),
              Contains("--gpus-per-node"));
-  auto settings = said();
+  auto settings = of_trials;
   settings.gpus_per_node = 2;
   CHECK(trial_of(unlisted, settings).gpus_per_node == 2);
   settings.nodes = 1;
   settings.gpus_per_node.reset();
   const auto neither = replaced(unlisted, "             64 per device\n", "");
-  CHECK_THAT(refusal("a.log", neither, settings), Contains("--gpus-per-node"));
+  CHECK_THAT(refusal_of("a.log", neither, settings), Contains("--gpus-per-node"));
 }

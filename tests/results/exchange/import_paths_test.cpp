@@ -10,7 +10,7 @@
 #include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/temporary_text.h"
-#include "tests/results/support.h"
+#include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -18,8 +18,6 @@ using virtrain::test::Contains;
 using namespace std::chrono_literals;
 
 namespace {
-
-const std::filesystem::path data = VIRTRAIN_SOURCE_DIR "/tests/results/exchange/data";
 
 const std::string header = "experiment,scenario,case,arm,pair,nodes,gpus_per_node,images_per_second\n";
 
@@ -61,12 +59,6 @@ class WatchingInput : public std::streambuf {
   std::string text_;
   std::filesystem::path database_;
 };
-
-std::vector<FileReport> import_these(Store& store, const std::vector<std::string>& paths,
-                                     const ImportSettings& settings = {}) {
-  std::istringstream nothing;
-  return import_paths(store, paths, settings, nothing);
-}
 
 /// The message that refuses this line, without the folder's name; nothing if it is imported.
 std::string refusal_of_line(const std::string& line) {
@@ -210,7 +202,7 @@ TEST_CASE("a record of two hundred thousand levels is refused, whatever its memb
 TEST_CASE("files of a folder that are no text are skipped and reported") {
   const TemporaryFolder folder;
   const auto study = folder.path / "s";
-  std::filesystem::copy(data / "study", study, std::filesystem::copy_options::recursive);
+  std::filesystem::copy(exchange_data / "study", study, std::filesystem::copy_options::recursive);
   Store plain(folder.path / "plain.db");
   const auto reports_before = import_these(plain, {study}).size();
   write(study / "plot.png", std::string("\x89PNG\r\n\x1A\n\0\0\0\rIHDR", 16));

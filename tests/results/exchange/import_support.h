@@ -6,6 +6,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "common/text/text.h"
 #include "results/exchange/exchange.h"
@@ -25,12 +26,27 @@ inline std::string replaced(std::string text, const std::string& from, const std
   return text.replace(at, from.size(), to);
 }
 
+/// What files of trials are asked for that do not say it themselves, and what files of probes are.
+inline const ImportSettings of_trials{.experiment = "e", .case_name = "c", .arm = "vm"};
+inline const ImportSettings of_probes{.experiment = "e", .arm = "vm"};
+
+inline std::vector<FileReport> import_these(Store& store, const std::vector<std::string>& paths,
+                                            const ImportSettings& settings = {}) {
+  std::istringstream nothing;
+  return import_paths(store, paths, settings, nothing);
+}
+
+inline std::string exported(const Store& store) {
+  std::ostringstream out;
+  export_jsonl(store, {.all = true}, out);
+  return out.str();
+}
+
 /// A database with what a file of this name and text brought.
 struct ImportedText {
-  ImportedText(const std::string& name, const std::string& text, const ImportSettings& settings) {
+  ImportedText(const std::string& name, const std::string& text, const ImportSettings& settings = {}) {
     std::ofstream(folder.path / name, std::ios::binary) << text;
-    std::istringstream nothing;
-    report = import_paths(store, {folder.path / name}, settings, nothing).at(0);
+    report = import_these(store, {folder.path / name}, settings).at(0);
   }
 
   std::vector<Trial> trials() const { return store.trials("e"); }
@@ -48,7 +64,9 @@ inline std::string refusal_of(const std::string& name, const std::string& text,
   CHECK(error.code() == ErrorCode::bad_input);
   CHECK(error.message().size() < 4000);
   CHECK(printable(error.message()) == error.message());
-  return error.message().substr(std::min(error.message().find(name), error.message().size()));
+  const auto at = error.message().find(name);
+  CHECK(at != std::string::npos);
+  return error.message().substr(std::min(at, error.message().size()));
 }
 
 }  // namespace virtrain::results

@@ -11,7 +11,7 @@
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/unpack.h"
-#include "tests/results/support.h"
+#include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -21,22 +21,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path data = VIRTRAIN_SOURCE_DIR "/tests/results/exchange/data";
-
-std::vector<FileReport> import_these(Store& store, const std::vector<std::string>& paths,
-                                     const ImportSettings& settings = {}) {
-  std::istringstream nothing;
-  return import_paths(store, paths, settings, nothing);
-}
-
-std::string exported(const Store& store) {
-  std::ostringstream out;
-  export_jsonl(store, {.all = true}, out);
-  return out.str();
-}
-
 /// Why the file is refused; nothing may be kept of it.
-std::string refusal(const fs::path& file, const ImportSettings& settings = {}) {
+std::string refusal_of_file(const fs::path& file, const ImportSettings& settings = {}) {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   const auto error = error_of([&] { import_these(store, {file}, settings); });
@@ -64,7 +50,7 @@ struct Bundled {
 
 using Members = std::vector<std::pair<std::string, std::string>>;
 
-const std::string record =
+const std::string packed_record =
     R"({"record":"trial","experiment":"e","scenario":"s","case":"c","arm":"vm","pair":1,"nodes":1,"gpus_per_node":1,"images_per_second":99})"
     "\n";
 
@@ -87,7 +73,7 @@ void gzip(const fs::path& file) {
 TEST_CASE("what is packed may come through standard input") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
-  std::ofstream(folder.path / "r.jsonl") << record;
+  std::ofstream(folder.path / "r.jsonl") << packed_record;
   gzip(folder.path / "r.jsonl");
   std::ifstream in(folder.path / "r.jsonl.gz", std::ios::binary);
   const auto reports = import_paths(store, {"-"}, {}, in);
@@ -112,12 +98,12 @@ TEST_CASE("an evidence bundle comes back as it was, packed and unpacked") {
     CHECK(exported(store) == exported(bundled.store));
 
     std::ofstream(unpacked / "experiments/e1/scenario.yaml", std::ios::app) << "# changed\n";
-    CHECK_THAT(refusal(unpacked), Contains("checksum mismatch: experiments/e1/scenario.yaml"));
+    CHECK_THAT(refusal_of_file(unpacked), Contains("checksum mismatch: experiments/e1/scenario.yaml"));
     fs::remove(unpacked / "experiments/e1/scenario.yaml");
-    CHECK_THAT(refusal(unpacked),
+    CHECK_THAT(refusal_of_file(unpacked),
                Contains("experiments/e1/scenario.yaml is listed in SHA256SUMS and missing"));
     fs::create_symlink("/etc/hostname", unpacked / "experiments/e1/scenario.yaml");
-    CHECK_THAT(refusal(unpacked), Contains("is a link"));
+    CHECK_THAT(refusal_of_file(unpacked), Contains("is a link"));
   }
 }
 
@@ -156,7 +142,7 @@ TEST_CASE("a log that cannot be read is missing from the bundle, not empty in it
 TEST_CASE("a bundle that was changed, is short of a file or has a strange one is refused") {
   const TemporaryFolder folder;
   const auto file = folder.path / "ev.tar.gz";
-  write_archive(file, {{"exchange.jsonl", record}});
+  write_archive(file, {{"exchange.jsonl", packed_record}});
   Store store(folder.path / "results.db");
   CHECK(import_these(store, {file}).at(0).report.trials == 1);
 
@@ -164,32 +150,34 @@ TEST_CASE("a bundle that was changed, is short of a file or has a strange one is
     ArchiveWriter archive(file, ArchiveWriter::Compression::gzip);
     for (const auto& [name, content] : raw) { archive.add(prefix + name, content); }
     archive.close();
-    return refusal(file);
+    return refusal_of_file(file);
   };
   const auto sum = [](const std::string& content, const std::string& name) {
     return sha256(content) + "  " + name + "\n";
   };
-  const auto sums = sum(record, "exchange.jsonl");
-  CHECK_THAT(refused({{"exchange.jsonl", record + record}, {"SHA256SUMS", sums}}),
+  const auto sums = sum(packed_record, "exchange.jsonl");
+  CHECK_THAT(refused({{"exchange.jsonl", packed_record + packed_record}, {"SHA256SUMS", sums}}),
              Contains("checksum mismatch: exchange.jsonl"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums}, {"plan.json", "{}"}}),
+  CHECK_THAT(refused({{"exchange.jsonl", packed_record}, {"SHA256SUMS", sums}, {"plan.json", "{}"}}),
              Contains("plan.json is in the bundle and not in SHA256SUMS"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums + sum("", "plan.json")}}),
+  CHECK_THAT(refused({{"exchange.jsonl", packed_record}, {"SHA256SUMS", sums + sum("", "plan.json")}}),
              Contains("plan.json is listed in SHA256SUMS and missing"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}, {"exchange.jsonl", record}, {"SHA256SUMS", sums}}),
-             Contains("is in it twice"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}, {"../../../../tmp/escaped", ""}, {"SHA256SUMS", sums}}),
-             Contains("is not a plain file below virtrain-evidence/"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}, {"SHA256SUMS", sums + sum("", "../x")}}),
+  CHECK_THAT(
+      refused({{"exchange.jsonl", packed_record}, {"exchange.jsonl", packed_record}, {"SHA256SUMS", sums}}),
+      Contains("is in it twice"));
+  CHECK_THAT(
+      refused({{"exchange.jsonl", packed_record}, {"../../../../tmp/escaped", ""}, {"SHA256SUMS", sums}}),
+      Contains("is not a plain file below virtrain-evidence/"));
+  CHECK_THAT(refused({{"exchange.jsonl", packed_record}, {"SHA256SUMS", sums + sum("", "../x")}}),
              Contains("line 2 of SHA256SUMS"));
-  CHECK_THAT(refused({{"exchange.jsonl", record}}), Contains("has exchange.jsonl and SHA256SUMS"));
+  CHECK_THAT(refused({{"exchange.jsonl", packed_record}}), Contains("has exchange.jsonl and SHA256SUMS"));
   CHECK_THAT(refused({{"a.log", "text"}}, "logs/"), Contains("this archive is not an evidence bundle"));
 }
 
 TEST_CASE("a foreign archive in a folder is skipped, a false bundle in it is refused") {
   const TemporaryFolder folder;
   fs::create_directories(folder.path / "study/vm/c");
-  std::ofstream(folder.path / "study/vm/c/trial.jsonl") << record;
+  std::ofstream(folder.path / "study/vm/c/trial.jsonl") << packed_record;
   ArchiveWriter foreign(folder.path / "study/logs.tar.gz", ArchiveWriter::Compression::gzip);
   foreign.add("logs/a.log", "text");
   foreign.close();
@@ -200,17 +188,17 @@ TEST_CASE("a foreign archive in a folder is skipped, a false bundle in it is ref
   CHECK(reports[1].report.trials == 1);
 
   ArchiveWriter changed(folder.path / "study/ev.tar.gz", ArchiveWriter::Compression::gzip);
-  changed.add("virtrain-evidence/exchange.jsonl", record);
+  changed.add("virtrain-evidence/exchange.jsonl", packed_record);
   changed.add("virtrain-evidence/SHA256SUMS", sha256("") + "  exchange.jsonl\n");
   changed.close();
-  CHECK_THAT(refusal(folder.path / "study"), Contains("ev.tar.gz: checksum mismatch"));
+  CHECK_THAT(refusal_of_file(folder.path / "study"), Contains("ev.tar.gz: checksum mismatch"));
 }
 
 TEST_CASE("a packed log is read as the log, its pair from its name") {
   const TemporaryFolder folder;
   const auto log = folder.path / "study/vm/one-gpu/7.log";
   fs::create_directories(log.parent_path());
-  fs::copy_file(data / "two-gpus.log", log);
+  fs::copy_file(exchange_data / "two-gpus.log", log);
   gzip(log);
   Store store(folder.path / "results.db");
   const auto reports = import_these(store, {folder.path / "study"});
@@ -224,14 +212,14 @@ TEST_CASE("what unpacks beyond its limits, or is cut off, is refused") {
   std::ofstream(text, std::ios::binary) << std::string(std::size_t{80} << 20, ' ');
   gzip(text);
   const auto packed = folder.path / "zeros.jsonl.gz";
-  CHECK_THAT(refusal(packed), Contains("it unpacks to more than 200 times its"));
+  CHECK_THAT(refusal_of_file(packed), Contains("it unpacks to more than 200 times its"));
   CHECK_THAT(error_of([&] { unpack(packed, "z", {.bytes = 1'000'000}); }).message(),
              Contains("it unpacks to more than 1000000 bytes"));
   const auto many = folder.path / "many.tar.gz";
-  write_archive(many, {{"exchange.jsonl", record}, {"a", ""}, {"b", ""}});
+  write_archive(many, {{"exchange.jsonl", packed_record}, {"a", ""}, {"b", ""}});
   CHECK_THAT(error_of([&] { unpack(many, "m", {.members = 3}); }).message(), Contains("more than 3 members"));
   fs::resize_file(packed, fs::file_size(packed) / 2);
-  CHECK_THAT(refusal(packed), Contains("it cannot be unpacked"));
+  CHECK_THAT(refusal_of_file(packed), Contains("it cannot be unpacked"));
 }
 
 // To libarchive NUL bytes are the end of a tar archive.
@@ -240,7 +228,7 @@ TEST_CASE("packed NUL bytes are too large, or no text, and never nothing") {
   const auto refused = [&](const std::string& name, std::size_t bytes) {
     std::ofstream(folder.path / name, std::ios::binary) << std::string(bytes, '\0');
     gzip(folder.path / name);
-    return refusal(folder.path / (name + ".gz"));
+    return refusal_of_file(folder.path / (name + ".gz"));
   };
   CHECK_THAT(refused("large.log", std::size_t{80} << 20),
              Contains("large.log.gz: it unpacks to more than 200 times its"));
@@ -252,11 +240,11 @@ TEST_CASE("with skip_failed the good files are imported and the failed ones name
   const TemporaryFolder folder;
   const auto study = folder.path / "study";
   fs::create_directories(study);
-  std::ofstream(study / "a.jsonl") << record;
-  std::string other = record;
+  std::ofstream(study / "a.jsonl") << packed_record;
+  std::string other = packed_record;
   std::ofstream(study / "b.jsonl") << other.replace(other.find("\"pair\":1"), 8, "\"pair\":2")
                                    << "{\"record\":\"nothing\"}\n";
-  std::ofstream(study / "c.jsonl") << record;  // the bytes of a.jsonl
+  std::ofstream(study / "c.jsonl") << packed_record;  // the bytes of a.jsonl
   std::ofstream(study / "notes.txt") << "hello\n";
   Store store(folder.path / "results.db");
   const auto reports = import_these(store, {study}, {.skip_failed = true});
@@ -293,12 +281,12 @@ TEST_CASE("another results database is read as it is at that moment, and stays a
 
   fs::copy_file(other, folder.path / "packed.db");
   gzip(folder.path / "packed.db");
-  CHECK_THAT(refusal(folder.path / "packed.db.gz"),
+  CHECK_THAT(refusal_of_file(folder.path / "packed.db.gz"),
              Contains("packed.db.gz: a results database is read from its own"));
 
   const auto foreign = folder.path / "foreign.db";
   SQLite::Database(foreign.string(), SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE t(x)");
-  CHECK_THAT(refusal(foreign), Contains("foreign.db") && Contains("cannot be read"));
+  CHECK_THAT(refusal_of_file(foreign), Contains("foreign.db") && Contains("cannot be read"));
   fs::resize_file(other, fs::file_size(other) / 2);
-  CHECK_THAT(refusal(other), Contains("other.db"));
+  CHECK_THAT(refusal_of_file(other), Contains("other.db"));
 }

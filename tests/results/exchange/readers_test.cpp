@@ -6,7 +6,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/records/line_reader.h"
 #include "results/store/canonical_json.h"
-#include "tests/results/support.h"
+#include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -15,20 +15,13 @@ using virtrain::test::StartsWith;
 
 namespace {
 
-const std::filesystem::path data = VIRTRAIN_SOURCE_DIR "/tests/results/exchange/data";
-
-/// What tf_cnn_benchmarks' files leave open.
-ImportSettings said() {
-  return {.experiment = "e", .case_name = "c", .arm = "vm"};
-}
-
 struct Imported {
   TemporaryFolder folder;
   Store store{folder.path / "results.db"};
   std::vector<FileReport> reports;
 };
 
-std::unique_ptr<Imported> import_these(const std::vector<std::string>& paths,
+std::unique_ptr<Imported> import_files(const std::vector<std::string>& paths,
                                        const ImportSettings& settings = {}) {
   auto imported = std::make_unique<Imported>();
   std::istringstream nothing;
@@ -42,7 +35,7 @@ std::unique_ptr<Imported> import_text(const std::string& name, const std::string
   const TemporaryFolder folder;
   const auto file = folder.path / name;
   std::ofstream(file, std::ios::binary) << text;
-  return import_these({file}, settings);
+  return import_files({file}, settings);
 }
 
 /// The message that refuses the text, without the folder's name; checks that nothing was kept.
@@ -58,16 +51,6 @@ std::string refusal(const std::string& name, const std::string& text, const Impo
   const std::string prefix = folder.path.string() + "/";
   CHECK_THAT(error.message(), StartsWith(prefix));
   return error.message().substr(prefix.size());
-}
-
-std::string text_of(const std::filesystem::path& file) {
-  return read_file(data / file).value();
-}
-
-std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  const auto at = text.find(from);
-  REQUIRE(at != std::string::npos);
-  return text.replace(at, from.size(), to);
 }
 
 }  // namespace
@@ -110,7 +93,7 @@ TEST_CASE("what is no text is refused where it stands") {
 }
 
 TEST_CASE("a log of tf_cnn_benchmarks becomes a trial") {
-  const auto got = import_these({data / "two-gpus.log"}, said());
+  const auto got = import_files({exchange_data / "two-gpus.log"}, of_trials);
   const auto trial = got->store.trials("e").at(0);
   CHECK(trial.images_per_second == 619.87);
   CHECK(trial.nodes == 1);
@@ -128,17 +111,17 @@ TEST_CASE("a log of tf_cnn_benchmarks becomes a trial") {
 }
 
 TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
-  auto settings = said();
+  auto settings = of_trials;
   CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings),
              StartsWith("h.log:") && Contains("--nodes"));
   settings.nodes = 2;
-  auto trial = import_these({data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
+  auto trial = import_files({exchange_data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
   CHECK(trial.images_per_second == 1234.56);
   CHECK(trial.gpus_per_node == 2);
   CHECK(trial.ranks_per_node == 2);
   settings.nodes.reset();
   settings.gpus_per_node = 1;
-  trial = import_these({data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
+  trial = import_files({exchange_data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
   CHECK(trial.nodes == 4);
   settings.nodes = 3;
   CHECK_THAT(refusal("h.log", text_of("horovod-tagged.log"), settings),
@@ -146,7 +129,7 @@ TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
 }
 
 TEST_CASE("tags of Open MPI 5, which end with a blank, are taken off too") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 2;
   std::string text;
   for (const auto& line : split(text_of("horovod-tagged.log"), '\n')) {
@@ -158,7 +141,7 @@ TEST_CASE("tags of Open MPI 5, which end with a blank, are taken off too") {
 }
 
 TEST_CASE("several totals are refused until their scope is given") {
-  auto settings = said();
+  auto settings = of_trials;
   settings.nodes = 2;
   const auto text = text_of("horovod-every-rank.log");
   CHECK_THAT(refusal("h.log", text, settings),
@@ -180,7 +163,7 @@ TEST_CASE("several totals are refused until their scope is given") {
 
 TEST_CASE("a table without its preamble is asked for all that it cannot say") {
   const auto text = text_of("table-only.log");
-  auto settings = said();
+  auto settings = of_trials;
   CHECK_THAT(refusal("t.log", text, settings), Contains("--nodes"));
   settings.nodes = 1;
   CHECK_THAT(refusal("t.log", text, settings), Contains("--gpus-per-node"));
@@ -198,21 +181,22 @@ TEST_CASE("a table without its preamble is asked for all that it cannot say") {
 TEST_CASE("bad logs are refused with their line") {
   const auto text = text_of("two-gpus.log");
   const auto cut = text.substr(0, text.find("total images"));
-  CHECK_THAT(refusal("a.log", cut, said()), Contains("did not finish"));
-  CHECK_THAT(refusal("a.log", replaced(text, "total images/sec: 619.87", "total images/sec: nan"), said()),
+  CHECK_THAT(refusal("a.log", cut, of_trials), Contains("did not finish"));
+  CHECK_THAT(refusal("a.log", replaced(text, "total images/sec: 619.87", "total images/sec: nan"), of_trials),
              StartsWith("a.log:27: ") && Contains("nan"));
-  CHECK_THAT(refusal("a.log", replaced(text, "619.87", "0.00"), said()), StartsWith("a.log:27: "));
-  CHECK_THAT(refusal("a.log", replaced(text, "619.87", "1,619.87"), said()), StartsWith("a.log:27: "));
-  CHECK_THAT(refusal("a.log", replaced(text, "64 per device", "64.5 per device"), said()),
+  CHECK_THAT(refusal("a.log", replaced(text, "619.87", "0.00"), of_trials), StartsWith("a.log:27: "));
+  CHECK_THAT(refusal("a.log", replaced(text, "619.87", "1,619.87"), of_trials), StartsWith("a.log:27: "));
+  CHECK_THAT(refusal("a.log", replaced(text, "64 per device", "64.5 per device"), of_trials),
              StartsWith("a.log:8: "));
-  CHECK_THAT(refusal("a.log", replaced(text, "128 global", "many global"), said()), StartsWith("a.log:7: "));
+  CHECK_THAT(refusal("a.log", replaced(text, "128 global", "many global"), of_trials),
+             StartsWith("a.log:7: "));
   CHECK_THAT(refusal("a.log", text, {.experiment = "e", .case_name = "c"}), Contains("--arm"));
   CHECK_THAT(refusal("a.log", text, {.case_name = "c", .arm = "vm"}), Contains("--experiment"));
   CHECK_THAT(refusal("a.log", text, {.experiment = "e", .arm = "vm"}), Contains("--case"));
 }
 
 TEST_CASE("a folder says arm, case, pair and weak scaling's nodes by its files' places") {
-  const auto got = import_these({data / "study"});
+  const auto got = import_files({exchange_data / "study"});
   const auto trials = got->store.trials("study");
   REQUIRE(trials.size() == 6);
   CHECK(trials[0].arm == "bare_metal");
@@ -224,9 +208,9 @@ TEST_CASE("a folder says arm, case, pair and weak scaling's nodes by its files' 
   const TemporaryFolder folder;
   const auto place = folder.path / "fleet/vm/weak-scaling/4";
   std::filesystem::create_directories(place);
-  std::filesystem::copy(data / "horovod-tagged.log", place / "2.log");
+  std::filesystem::copy(exchange_data / "horovod-tagged.log", place / "2.log");
   std::ofstream(folder.path / "fleet/README") << "no results\n";
-  const auto scaled = import_these({folder.path / "fleet/"});
+  const auto scaled = import_files({folder.path / "fleet/"});
   const auto trial = scaled->store.trials("fleet").at(0);
   CHECK(trial.case_name == "weak-scaling/4");
   CHECK(trial.nodes == 4);
@@ -237,7 +221,7 @@ TEST_CASE("a folder says arm, case, pair and weak scaling's nodes by its files' 
 
 TEST_CASE("a folder with bad files is refused whole, and each bad file is named") {
   const TemporaryFolder folder;
-  std::filesystem::copy(data / "study", folder.path / "s", std::filesystem::copy_options::recursive);
+  std::filesystem::copy(exchange_data / "study", folder.path / "s", std::filesystem::copy_options::recursive);
   std::ofstream(folder.path / "s/vm/one-gpu/2.log", std::ios::app) << "total images/sec: x\n";
   std::ofstream(folder.path / "s/bare_metal/one-gpu/1.log", std::ios::app) << "total images/sec: -1\n";
   Store store(folder.path / "results.db");
@@ -250,7 +234,7 @@ TEST_CASE("a folder with bad files is refused whole, and each bad file is named"
 }
 
 TEST_CASE("nccl-tests become probes") {
-  const auto got = import_these({data / "nccl-tests"}, {.experiment = "e", .arm = "vm"});
+  const auto got = import_files({exchange_data / "nccl-tests"}, {.experiment = "e", .arm = "vm"});
   const auto probes = got->store.probes("e");
   REQUIRE(probes.size() == 8);
   CHECK(probes[0].name == "all_gather");
@@ -306,7 +290,7 @@ TEST_CASE("outputs of several nccl-tests may follow each other in one file") {
 
 TEST_CASE("SuperBench's summary becomes trials and probes") {
   const ImportSettings settings{.experiment = "fleet", .arm = "vm"};
-  const auto got = import_these({data / "results-summary.jsonl"}, settings);
+  const auto got = import_files({exchange_data / "results-summary.jsonl"}, settings);
   const auto trials = got->store.trials("fleet");
   REQUIRE(trials.size() == 3);
   CHECK(trials[0].case_name == "resnet/pytorch-resnet50/fp16");
@@ -353,7 +337,7 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
 }
 
 TEST_CASE("CSV as spreadsheets write it") {
-  const auto got = import_these({data / "trials.csv"});
+  const auto got = import_files({exchange_data / "trials.csv"});
   const auto trials = got->store.trials("csv-1");
   REQUIRE(trials.size() == 3);
   CHECK(trials[0].images_per_second == 100.5);
@@ -404,18 +388,18 @@ TEST_CASE("what is no results file is refused, and so are settings where the rec
   CHECK_THAT(refusal("x", ""), StartsWith("x:1: "));
   CHECK_THAT(refusal("x", R"({"record":"trial"})", {.arm = "vm"}), Contains("--arm"));
   const TemporaryFolder folder;
-  CHECK_THROWS_WITH(import_these({folder.path}), Contains("no file"));
-  CHECK_THROWS_WITH(import_these({folder.path / "none"}), Contains("none:1:1: "));
-  CHECK_THROWS_WITH(import_these({"/dev/zero"}), Contains("cannot be read"));
+  CHECK_THROWS_WITH(import_files({folder.path}), Contains("no file"));
+  CHECK_THROWS_WITH(import_files({folder.path / "none"}), Contains("none:1:1: "));
+  CHECK_THROWS_WITH(import_files({"/dev/zero"}), Contains("cannot be read"));
 }
 
 TEST_CASE("standard input is read like a file") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   std::istringstream in(text_of("two-gpus.log"));
-  CHECK(import_paths(store, {"-"}, said(), in).at(0).report.trials == 1);
+  CHECK(import_paths(store, {"-"}, of_trials, in).at(0).report.trials == 1);
   std::istringstream again(text_of("two-gpus.log"));
-  CHECK_THROWS_WITH(import_paths(store, {"-"}, said(), again),
+  CHECK_THROWS_WITH(import_paths(store, {"-"}, of_trials, again),
                     Contains("<stdin>:1: ") && Contains("imported before"));
 }
 
@@ -425,19 +409,19 @@ TEST_CASE("mutated files are imported whole or refused whole") {
     std::string name, text;
     ImportSettings settings;
   };
-  auto two_nodes = said();
+  auto two_nodes = of_trials;
   two_nodes.nodes = 2;
   const TemporaryFolder folder;
   Store full(folder.path / "full.db");
   std::istringstream nothing;
-  import_paths(full, {data / "trials.csv", data / "study"}, {}, nothing);
+  import_paths(full, {exchange_data / "trials.csv", exchange_data / "study"}, {}, nothing);
   std::ostringstream records;
   export_jsonl(full, {.all = true}, records);
   const std::vector<Seed> seeds = {
-      {"two-gpus.log", text_of("two-gpus.log"), said()},
+      {"two-gpus.log", text_of("two-gpus.log"), of_trials},
       {"h.log", text_of("horovod-tagged.log"), two_nodes},
       {"all_reduce_perf.txt", text_of("nccl-tests/all_reduce_perf.txt"), {.experiment = "e", .arm = "vm"}},
-      {"r.jsonl", text_of("results-summary.jsonl"), said()},
+      {"r.jsonl", text_of("results-summary.jsonl"), of_trials},
       {"t.csv", text_of("trials.csv"), {}},
       {"e.jsonl", records.str(), {}}};
   std::mt19937 random(20261120);
