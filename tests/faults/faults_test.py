@@ -117,7 +117,7 @@ def libvirtd_stops_mid_trial():
         run = outside.Run(folder, outside.scenario(workload={"steps": 200}))
         run.wait_for_stage("run")
         time.sleep(1)
-        outside.sh("pkill", "-KILL", "-x", "libvirtd")
+        os.kill(outside.daemon_pid("libvirtd"), signal.SIGKILL)
         run.wait_for("trial failed", WITHIN_SECONDS)
         assert run.end() == 6, run.log[-5:]
         failed_trial(run)
@@ -298,7 +298,7 @@ def clean_leaves_a_live_run_alone():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 30}))
         run.wait_for_stage("run")
-        (bridge,) = pathlib.Path("/sys/class/net").glob("vtb*")
+        (bridge,) = pathlib.Path("/sys/class/net").glob(f"vtb{run.experiment[-6:]}*")
         assert (bridge / "ifalias").read_text().strip() == f"virtrain:{run.experiment}"
         status, words = outside.clean()
         assert status == 0, words

@@ -6,6 +6,7 @@ somebody else's: what was on the host before a test, and what a live run of a st
 
 import concurrent.futures
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -184,15 +185,60 @@ def start_time(pid):
     return None
 
 
+JOURNAL = pathlib.Path("/var/lib/virtrain/leases.db")
+
+
 def living():
     """Ids and tags of experiments whose virtrain lives, a stranger's or of a test beside this one."""
     names = set()
-    with contextlib.suppress(sqlite3.Error), contextlib.closing(
-            sqlite3.connect("file:/var/lib/virtrain/leases.db?mode=ro", uri=True, timeout=5)) as journal:
+    with contextlib.suppress(sqlite3.Error), contextlib.closing(sqlite3.connect(f"file:{JOURNAL}?mode=ro", uri=True, timeout=5)) as journal:
         for pid, began, experiment in journal.execute("SELECT pid, start_time, experiment FROM owner"):
             if start_time(pid) == began:
                 names |= {experiment, experiment[-6:]}
     return names
+
+
+def die_with_us():
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+@contextlib.contextmanager
+def stranger():
+    """Another virtrain at work on this host while the tests run: an owner in the journal that lives, and of it a bridge, a
+    network namespace, a process of a slice and one that looks like a VM of a libvirt that is not ours. All of it must
+    still be there when the tests have ended."""
+    experiment = "20260101t000000-c0ffee"
+    bridge, namespace, words = "vtbc0ffee0", "vt-c0ffee-1", f"guest=virtrain-{experiment}-1,debug-threads=on"
+    clean()  # makes the journal, and takes away what a killed test's stranger has left
+    with tempfile.TemporaryDirectory(prefix="virtrain-stranger-") as folder:
+        qemu = pathlib.Path(folder) / "qemu-system-stranger"
+        shutil.copy("/bin/bash", qemu)
+        sleeps = ["-c", "read -t 7200 <> <(:)"]
+        owner, of_a_slice, vm = processes = [
+            subprocess.Popen([program, *sleeps, *more], stdin=subprocess.DEVNULL, preexec_fn=die_with_us, env={**os.environ, **environment})
+            for program, more, environment in (
+                ("/bin/bash", [], {}), ("/bin/bash", [], {"VIRTRAIN_SLICE": "1", "VIRTRAIN_EXPERIMENT": experiment}), (qemu, [words], {}))]
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        with contextlib.closing(sqlite3.connect(JOURNAL, timeout=30)) as journal, journal:
+            journal.execute("INSERT INTO owner (pid, start_time, boot_id, experiment, results_db) VALUES (?, ?, ?, ?, '')",
+                            (owner.pid, start_time(owner.pid), boot, experiment))
+        try:
+            sh("ip", "link", "add", bridge, "type", "bridge")
+            pathlib.Path(f"/sys/class/net/{bridge}/ifalias").write_text(f"virtrain:{experiment}")
+            sh("ip", "netns", "add", namespace)
+            yield
+            gone = [name for name, process in (("owner", owner), ("slice", of_a_slice), ("vm", vm)) if process.poll() is not None]
+            gone += [bridge] if not pathlib.Path(f"/sys/class/net/{bridge}").exists() else []
+            gone += [namespace] if namespace not in sh("ip", "netns") else []
+            assert not gone, f"of the stranger's this was taken away: {gone}"
+        finally:
+            for process in processes:
+                process.kill()
+                process.wait()
+            sh("ip", "link", "del", bridge, check=False)
+            sh("ip", "netns", "del", namespace, check=False)
+            with contextlib.closing(sqlite3.connect(JOURNAL, timeout=30)) as journal, journal:
+                journal.execute("DELETE FROM owner WHERE experiment = ?", (experiment,))
 
 
 def left(before=()):
@@ -246,21 +292,33 @@ def small_disk(folder, size):
         sh("umount", str(small))
 
 
+def daemon_pid(name):
+    """Of the system's own daemon of that name, as its pid file has it; other users and containers have theirs."""
+    for folder in ("/run", "/run/libvirt"):
+        with contextlib.suppress(OSError, ValueError):
+            pid = int(pathlib.Path(folder, f"{name}.pid").read_text())
+            if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                return pid
+    return None
+
+
 @contextlib.contextmanager
 def daemons():
     """libvirt runs throughout, as where there is systemd: that virtrain starts and stops it is for other tests to see, and
     takes each run and each clean seconds."""
     started = []
     for name in ("virtlogd", "libvirtd"):
-        if not sh("pgrep", "-x", name, check=False):
+        if not daemon_pid(name):
             sh(f"/usr/sbin/{name}", "-d")
             started.append(name)
     try:
         yield
     finally:
         for name in reversed(started):
-            sh("pkill", "-x", name, check=False)
-            while sh("pgrep", "-x", name, check=False):  # the next test would take it for one that stays
+            if pid := daemon_pid(name):
+                os.kill(pid, signal.SIGTERM)
+            ends = time.monotonic() + 60
+            while daemon_pid(name) and time.monotonic() < ends:  # the next test would take it for one that stays
                 time.sleep(0.1)
 
 
@@ -285,7 +343,8 @@ def main(tests, together=(), keep_libvirt=True):
         sys.exit(77)
     chosen = sys.argv[1:] or sorted(tests)
     workers = min(2, len(os.sched_getaffinity(0)))
-    with daemons() if keep_libvirt else contextlib.nullcontext(), concurrent.futures.ThreadPoolExecutor(workers) as pool:
+    with (daemons() if keep_libvirt else contextlib.nullcontext(), stranger(),
+          concurrent.futures.ThreadPoolExecutor(workers) as pool):
         passed = list(pool.map(lambda name: run_test(name, tests[name]), [name for name in chosen if name in together]))
         passed += [run_test(name, tests[name]) for name in chosen if name not in together]
     sys.exit(0 if all(passed) else 1)

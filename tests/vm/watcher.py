@@ -75,13 +75,13 @@ class Watcher:
     """Two threads that look until the process has ended; what they saw is in the fields. What comes and goes fast has a
     thread of its own, which waits for no program: on a busy host virsh takes seconds."""
 
-    def __init__(self, process):
+    def __init__(self, run):
         self.domains, self.ranks = {}, {}
         self.bridges, self.networks = set(), set()
         self.sent_bytes = {}  # by host-side device: what its node has sent
         self.images = {}  # root image: its hash when a VM first ran from it
         self.faults = []
-        self._process = process
+        self._run = run
         self._threads = [threading.Thread(target=self._watch, args=looks) for looks in (
             (0.15, self._read_counters, self._look_for_ranks), (1.5, self._look_for_domains))]
         for thread in self._threads:
@@ -93,7 +93,7 @@ class Watcher:
         assert not self.faults, self.faults
 
     def _watch(self, pause_seconds, *looks):
-        while self._process.poll() is None:
+        while self._run.process.poll() is None:
             try:
                 for look in looks:
                     look()
@@ -118,7 +118,8 @@ class Watcher:
                 if known := self.ranks.get(int(folder.name)):
                     known.cores = cores  # those that it trains on: a rank of Open MPI 5 visits all cores while it starts
                     continue
-                if b"VIRTRAIN_SLICE=" not in (folder / "environ").read_bytes():
+                environment = (folder / "environ").read_bytes()
+                if b"VIRTRAIN_SLICE=" not in environment or f"VIRTRAIN_EXPERIMENT={self._run.experiment}".encode() not in environment:
                     continue
                 namespaces = {name: os.readlink(folder / "ns" / name) for name in ("net", "uts", "mnt", "pid", "ipc")}
                 if hostname := hostname_of(folder.name):
@@ -126,7 +127,7 @@ class Watcher:
 
     def _look_for_domains(self):
         for name in outside.sh("virsh", "-q", "list", "--name", check=False).split():
-            if not name.startswith("virtrain-"):
+            if not name.startswith(f"virtrain-{self._run.experiment}-"):
                 continue
             if name not in self.domains:
                 text = outside.sh("virsh", "dumpxml", name, check=False)
