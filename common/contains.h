@@ -8,7 +8,7 @@ namespace virtrain {
 /// Whether the list has the value (std::ranges::contains of C++23).
 template <typename T>
 bool contains(const std::vector<T>& list, const T& value) {
-  return std::find(list.begin(), list.end(), value) != list.end();
+  return std::ranges::find(list, value) != list.end();
 }
 
 }  // namespace virtrain

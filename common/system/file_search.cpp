@@ -31,7 +31,7 @@ bool is_kernels_own(const fs::path& folder) {
                                                EFIVARFS_MAGIC,      NSFS_MAGIC,         PSTOREFS_MAGIC};
   struct statfs about {};
   return ::statfs(folder.c_str(), &about) == 0 &&
-         std::find(magics.begin(), magics.end(), static_cast<long>(about.f_type)) != magics.end();
+         std::ranges::find(magics, static_cast<long>(about.f_type)) != magics.end();
 }
 
 class Searcher {
@@ -156,7 +156,7 @@ std::uint64_t bytes_of(int fd) {
 }
 
 bool SearchReport::has(const std::string& canary) const {
-  return std::any_of(found.begin(), found.end(), [&](const auto& one) { return one.canary == canary; });
+  return std::ranges::any_of(found, [&](const auto& one) { return one.canary == canary; });
 }
 
 SearchReport search_files(const std::vector<Canary>& canaries, const std::vector<fs::path>& roots,

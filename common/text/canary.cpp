@@ -27,7 +27,7 @@ CanarySearch::CanarySearch(std::vector<Canary> canaries)
     : canaries_(std::move(canaries)), hits_(canaries_.size()) {}
 
 void CanarySearch::restart() {
-  std::fill(hits_.begin(), hits_.end(), Hits());
+  std::ranges::fill(hits_, Hits());
   tail_.clear();
   fed_ = 0;
 }

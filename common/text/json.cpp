@@ -92,9 +92,7 @@ bool is_no_number(std::string_view text, std::size_t byte) {
   constexpr std::array words = {"nan", "inf", "-nan", "-inf"};
   for (std::size_t back = 1; back <= 2 && back <= byte; ++back) {
     const auto word = lower(std::string(text.substr(std::min(byte - back, text.size()), 4)));
-    if (std::any_of(words.begin(), words.end(), [&](const char* one) { return word.starts_with(one); })) {
-      return true;
-    }
+    if (std::ranges::any_of(words, [&](const char* one) { return word.starts_with(one); })) { return true; }
   }
   return false;
 }

@@ -120,7 +120,7 @@ std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folde
   for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
     entries.push_back(entry->path());
   }
-  std::sort(entries.begin(), entries.end());
+  std::ranges::sort(entries);
   return entries;
 }
 
@@ -239,7 +239,7 @@ std::vector<int> parse_cpu_list(std::string_view text) {
 
 std::string format_cpu_list(const std::vector<int>& cpus) {
   std::vector<int> sorted = cpus;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < sorted.size();) {
     std::size_t end = i + 1;

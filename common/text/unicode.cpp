@@ -52,8 +52,7 @@ CodePoint first_code_point(std::string_view bytes) {
 
 bool is_showable(char32_t code_point) {
   if ((code_point & 0xFFFE) == 0xFFFE) { return false; }
-  const auto* next = std::upper_bound(std::begin(hidden), std::end(hidden), code_point,
-                                      [](char32_t value, const Range& range) { return value < range.first; });
+  const auto* next = std::ranges::upper_bound(hidden, code_point, {}, &Range::first);
   return next == std::begin(hidden) || code_point > std::prev(next)->last;
 }
 

@@ -8,7 +8,7 @@ namespace virtrain {
 
 std::size_t text_width(std::string_view text) {
   return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+      std::ranges::count_if(text, [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
 std::vector<std::string> wrap(std::string_view text, std::size_t columns) {

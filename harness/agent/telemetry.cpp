@@ -25,9 +25,7 @@ void read_cpu(const std::filesystem::path& root, const std::vector<int>& cores, 
     if (name.size() < 4 || !name.starts_with("cpu")) { continue; }
     const auto core = parse_integer(std::string_view(name).substr(3));
     if (!core) { continue; }
-    if (!cores.empty() && std::find(cores.begin(), cores.end(), static_cast<int>(*core)) == cores.end()) {
-      continue;
-    }
+    if (!cores.empty() && std::ranges::find(cores, static_cast<int>(*core)) == cores.end()) { continue; }
     double ticks[8] = {};
     for (double& value : ticks) { fields >> value; }
     user += ticks[0] + ticks[1];

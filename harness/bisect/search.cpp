@@ -58,8 +58,7 @@ class Replay {
 
  private:
   std::optional<StepOutcome> outcome_of(const Suspects& tried) const {
-    const auto found =
-        std::find_if(told_.begin(), told_.end(), [&](const Told& one) { return one.tried == tried; });
+    const auto found = std::ranges::find_if(told_, [&](const Told& one) { return one.tried == tried; });
     return found == told_.end() ? std::nullopt : std::optional(found->outcome);
   }
 

@@ -170,7 +170,7 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
     refuse(id, ErrorCode::usage, "it is unconfirmed; three nights at the new level confirm a change");
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
-  if (std::find(throughput_figures.begin(), throughput_figures.end(), figure) == throughput_figures.end()) {
+  if (std::ranges::find(throughput_figures, figure) == throughput_figures.end()) {
     refuse(id, ErrorCode::usage, "it is a change of {}; bisect compares throughput (allowed: changes of {})",
            excerpt(figure), fmt::join(throughput_figures, ", "));
   }
@@ -191,8 +191,8 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
   const auto id = good_id + ".." + bad_id;
   const auto nights = store.nights();
   const auto night_of = [&](const std::string& experiment) -> const Night& {
-    const auto found = std::find_if(nights.begin(), nights.end(),
-                                    [&](const Night& one) { return one.experiment == experiment; });
+    const auto found =
+        std::ranges::find_if(nights, [&](const Night& one) { return one.experiment == experiment; });
     if (found == nights.end()) {
       refuse(experiment, ErrorCode::usage, "virtrain bisect made it, so it is not a night");
     }
@@ -233,7 +233,7 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
   add_known(known, subject);
   for (const auto& setting :
        edited_settings(good.scenario_text, bad.scenario_text, subject.case_name, subject.arm)) {
-    const bool is_given = std::any_of(known.begin(), known.end(), [&](const Setting& one) {
+    const bool is_given = std::ranges::any_of(known, [&](const Setting& one) {
       return is_at_or_below(one.key, setting.key) || is_at_or_below(setting.key, one.key);
     });
     if (!is_given) { subject.suspects.push_back(suspected_setting(setting)); }

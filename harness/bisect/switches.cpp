@@ -74,8 +74,8 @@ Suspected suspected_fact(const results::Suspect& suspect) {
     if (before && after) { result.setting = Setting{std::string(key), before, after}; }
   }
   if (result.setting) { return result; }
-  const auto* const row = std::find_if(std::begin(by_hand), std::end(by_hand),
-                                       [&](const ByHand& one) { return one.fact == plain(suspect.fact); });
+  const auto* const row =
+      std::ranges::find_if(by_hand, [&](const ByHand& one) { return one.fact == plain(suspect.fact); });
   result.why_not = row == std::end(by_hand) ? put_it_back : row->words;
   return result;
 }

@@ -47,7 +47,7 @@ void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
     throw Error(operation, ErrorCode::usage, "no arm of the scenario lends a device to a VM");
   }
   const auto lacking = [](const auto* arm) { return !arm->lacks.empty(); };
-  if (std::all_of(lenders.begin(), lenders.end(), lacking)) {
+  if (std::ranges::all_of(lenders, lacking)) {
     throw Error(operation, ErrorCode::host_unable,
                 "arm " + lenders.front()->arm + " is not possible here: " + lenders.front()->lacks);
   }
@@ -63,7 +63,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
     }
     if (options.experiment.security.devices_only) { require_a_lender(lenders); }
     const auto can = [](const auto* arm) { return arm->lacks.empty(); };
-    if (std::none_of(lenders.begin(), lenders.end(), can)) { return; }
+    if (std::ranges::none_of(lenders, can)) { return; }
     const results::WorkFolder folder(options.database);
     std::vector<std::string> command{this_program(),
                                      "isolate",

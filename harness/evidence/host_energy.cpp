@@ -8,8 +8,7 @@ namespace {
 using Readings = std::vector<vmctl::EnergyReading>;
 
 std::optional<double> joules_at(const Readings& readings, std::int64_t t_ns) {
-  const auto after = std::lower_bound(readings.begin(), readings.end(), t_ns,
-                                      [](const auto& one, std::int64_t time) { return one.t_ns < time; });
+  const auto after = std::ranges::lower_bound(readings, t_ns, {}, &vmctl::EnergyReading::t_ns);
   if (after == readings.end()) { return std::nullopt; }
   if (after->t_ns == t_ns) { return after->joules; }
   if (after == readings.begin()) { return std::nullopt; }

@@ -49,11 +49,11 @@ bool is_whole_gpu(const vmctl::PlacedDevice& device) {
 /// Every one with every other, which needs at least two.
 bool all_joined_by_nvlink(const std::vector<vmctl::PlacedDevice>& gpus) {
   const auto reaches_others = [&](const vmctl::PlacedDevice& gpu) {
-    return std::all_of(gpus.begin(), gpus.end(), [&](const vmctl::PlacedDevice& other) {
+    return std::ranges::all_of(gpus, [&](const vmctl::PlacedDevice& other) {
       return &other == &gpu || joined_by_nvlink(gpu, other);
     });
   };
-  return gpus.size() > 1 && std::all_of(gpus.begin(), gpus.end(), reaches_others);
+  return gpus.size() > 1 && std::ranges::all_of(gpus, reaches_others);
 }
 
 }  // namespace

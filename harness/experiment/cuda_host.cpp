@@ -60,8 +60,8 @@ std::vector<std::string> cuda_reasons(const Scenario& scenario, const Plan& plan
   need(true, host.trainer);
   need(host.trainer.empty() && trains_with_cuda(plan, 2), nccl_trouble(host.libraries));
   need(has_arm(scenario, arm_bare_metal) || has_arm(scenario, arm_bare_metal_shared), host.host_driver);
-  const bool mirrors = std::any_of(plan.placements.begin(), plan.placements.end(),
-                                   [](const Placement& one) { return one.guest.is_mirror(); });
+  const bool mirrors =
+      std::ranges::any_of(plan.placements, [](const Placement& one) { return one.guest.is_mirror(); });
   need(has_arm(scenario, arm_vm) && mirrors, host.guest_driver);
   return reasons;
 }

@@ -22,10 +22,10 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
   std::copy_if(all.begin(), all.end(), std::back_inserter(comparisons), is_of_virtualization);
   if (comparisons.empty()) { comparisons = all; }
   const auto any = [&](auto... verdicts) {
-    return std::any_of(comparisons.begin(), comparisons.end(),
-                       [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
+    return std::ranges::any_of(comparisons,
+                               [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
   };
-  if (std::any_of(comparisons.begin(), comparisons.end(), results::worse_after_holm)) { return exit_worse; }
+  if (std::ranges::any_of(comparisons, results::worse_after_holm)) { return exit_worse; }
   if (comparisons.empty() || any(Verdict::worse, Verdict::inconclusive, Verdict::not_comparable)) {
     return exit_no_verdict;
   }
@@ -34,8 +34,7 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
 
 int judge_security(const std::vector<results::SecurityProbe>& probes) {
   const auto any = [&](LeakResult result) {
-    return std::any_of(probes.begin(), probes.end(),
-                       [&](const auto& one) { return one.result == to_string(result); });
+    return std::ranges::any_of(probes, [&](const auto& one) { return one.result == to_string(result); });
   };
   return any(LeakResult::leak) ? exit_worse : any(LeakResult::inconclusive) ? exit_no_verdict : 0;
 }

@@ -90,7 +90,7 @@ asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared
   const auto is_nvidia_gpu = [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu && device.vendor == vmctl::nvidia;
   };
-  if (std::count_if(devices.begin(), devices.end(), is_nvidia_gpu) < 2) { co_return std::string(); }
+  if (std::ranges::count_if(devices, is_nvidia_gpu) < 2) { co_return std::string(); }
   const std::vector<std::string> ask{"nvidia-smi", "topo", "-p2p", "r"};
   co_return co_await run_in_node(io, agent, ask, tool_deadline);
 }

@@ -11,7 +11,7 @@ MpiDialect mpi_dialect(std::string_view version) {
   const auto named = version.rfind(") ");  // "mpirun.openmpi (Open MPI) 5.0.7", "mpirun (OpenRTE) 4.1.4"
   if (named == std::string_view::npos) { return {}; }
   const auto number = version.substr(named + 2);
-  const auto* const end = std::find_if_not(number.begin(), number.end(), is_digit);
+  const auto* const end = std::ranges::find_if_not(number, is_digit);
   const auto digits = static_cast<std::size_t>(end - number.begin());
   if (parse_integer(number.substr(0, digits)).value_or(0) < 5) { return {}; }
   return {.launcher = "ssh",

@@ -84,8 +84,7 @@ results::Probe figure(const nlohmann::json& record) {
 using Words = std::vector<std::string>;
 
 bool measures(const Words& probes, std::initializer_list<const char*> names) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const char* name) { return contains<std::string>(probes, name); });
+  return std::ranges::any_of(names, [&](const char* name) { return contains<std::string>(probes, name); });
 }
 
 /// So much of the node's memory, at most `most_mib`.

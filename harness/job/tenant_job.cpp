@@ -358,8 +358,7 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
 // --- waiting
 
 bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) const {
-  return std::all_of(ranks_.begin(), ranks_.end(),
-                     [&](const RankState& rank) { return (rank.*record).has_value(); });
+  return std::ranges::all_of(ranks_, [&](const RankState& rank) { return (rank.*record).has_value(); });
 }
 
 asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
@@ -400,7 +399,7 @@ asio::awaitable<void> TenantJob::wait_for_ready(milliseconds deadline) {
 
 asio::awaitable<void> TenantJob::wait_for_counted_steps(milliseconds deadline) {
   const std::function<bool()> all = [this] {
-    return std::all_of(ranks_.begin(), ranks_.end(), [this](const RankState& rank) {
+    return std::ranges::all_of(ranks_, [this](const RankState& rank) {
       return !rank.samples.empty() && rank.samples.back().step >= placement_.workload.steps;
     });
   };

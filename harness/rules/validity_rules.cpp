@@ -103,7 +103,7 @@ Words memory_was_sound(const TrialEvidence& trial) {
 
 bool is_harmful(const std::string& slowdown) {
   const auto& harmful = vmctl::harmful_slowdowns;
-  return std::find(harmful.begin(), harmful.end(), slowdown) != harmful.end();
+  return std::ranges::find(harmful, slowdown) != harmful.end();
 }
 
 Words clocks_were_free(const TrialEvidence& trial) {
@@ -176,11 +176,10 @@ Words links_were_at_their_best(const TrialEvidence& trial) {
 }
 
 bool has_several_tenants_with_devices(const TrialEvidence& trial) {
-  const auto with_devices =
-      std::count_if(trial.tenants.begin(), trial.tenants.end(), [](const TenantEvidence& tenant) {
-        return std::any_of(tenant.nodes.begin(), tenant.nodes.end(),
-                           [](const NodeEvidence& node) { return node.has_own_kernel && node.devices > 0; });
-      });
+  const auto with_devices = std::ranges::count_if(trial.tenants, [](const TenantEvidence& tenant) {
+    return std::ranges::any_of(
+        tenant.nodes, [](const NodeEvidence& node) { return node.has_own_kernel && node.devices > 0; });
+  });
   return with_devices > 1;
 }
 
@@ -234,8 +233,8 @@ Words peers_were_as_planned(const TrialEvidence& trial) {
 /// Whether each of these ways ("P2P/CUMEM, SHM/direct/direct") is of the planned kind ("P2P").
 bool went_as_planned(const std::string& seen, const std::string& planned) {
   const auto ways = split(seen, ',');
-  return std::all_of(ways.begin(), ways.end(),
-                     [&](const std::string& way) { return split(trim(way), '/').front() == planned; });
+  return std::ranges::all_of(
+      ways, [&](const std::string& way) { return split(trim(way), '/').front() == planned; });
 }
 
 Words transports_were_as_planned(const TrialEvidence& trial) {

@@ -22,16 +22,14 @@ bool is_letter_or_digit(char c) {
 }
 
 bool is_local_part(const std::string& text) {
-  return !text.empty() && text.front() != '-' && text.front() != '.' &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return is_letter_or_digit(c) || std::string_view("._%+-").find(c) != std::string_view::npos;
-         });
+  return !text.empty() && text.front() != '-' && text.front() != '.' && std::ranges::all_of(text, [](char c) {
+    return is_letter_or_digit(c) || std::string_view("._%+-").find(c) != std::string_view::npos;
+  });
 }
 
 bool is_host_name(const std::string& text) {
   return !text.empty() && is_letter_or_digit(text.front()) && is_letter_or_digit(text.back()) &&
-         std::all_of(text.begin(), text.end(),
-                     [](char c) { return is_letter_or_digit(c) || c == '.' || c == '-'; });
+         std::ranges::all_of(text, [](char c) { return is_letter_or_digit(c) || c == '.' || c == '-'; });
 }
 
 /// In English whatever the locale says.

@@ -37,7 +37,7 @@ std::size_t day_of(const std::string& text, const std::string& word) {
                                               "thursday", "friday", "saturday"};
   const auto given = lower(word);
   const auto name = whole.contains(given) ? given.substr(0, 3) : given;
-  const auto found = std::find(day_names.begin(), day_names.end(), name);
+  const auto found = std::ranges::find(day_names, name);
   if (found == day_names.end()) {
     throw refuse("list of days", text, "mon,tue,… or a range such as mon-fri");
   }
@@ -84,7 +84,7 @@ std::string time_of_day(const std::string& text) {
   const auto colon = text.find(':');
   const auto number = [&](const std::string& digits) {
     const bool plain = !digits.empty() && digits.size() <= 2 &&
-                       std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; });
+                       std::ranges::all_of(digits, [](char c) { return c >= '0' && c <= '9'; });
     return plain ? std::stoi(digits) : 99;
   };
   const int hour = number(text.substr(0, colon));
@@ -118,8 +118,8 @@ bool is_schedule_name(const std::string& name) {
   const auto is_plain = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
   };
-  return !name.empty() && name.size() <= longest && std::all_of(name.begin(), name.end(), is_plain) &&
-         name[0] != '.' && name[0] != '-' && name[0] != '_';
+  return !name.empty() && name.size() <= longest && std::ranges::all_of(name, is_plain) && name[0] != '.' &&
+         name[0] != '-' && name[0] != '_';
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ std::string label_in(const std::string& output) {
   if (label.empty()) { throw refuse_label("the first line of its output is empty"); }
   if (const auto fault = label_fault(label); !fault.empty()) { throw refuse_label(fault); }
   const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
-  if (std::any_of(label.begin(), label.end(), is_control)) {
+  if (std::ranges::any_of(label, is_control)) {
     throw refuse_label("there are control characters in its output");
   }
   return label;

@@ -48,8 +48,7 @@ std::string cron_word(const std::string& text) {
 void require_writable(const Environment& environment) {
   const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   for (const auto& [name, value] : environment) {
-    if (std::none_of(value.begin(), value.end(), is_control) &&
-        find_invalid_utf8(value) == std::string::npos) {
+    if (std::ranges::none_of(value, is_control) && find_invalid_utf8(value) == std::string::npos) {
       continue;
     }
     throw Error("add a schedule", ErrorCode::usage,

@@ -83,7 +83,7 @@ void require_only_ours(const fs::path& file) {
   // It may become a line of a unit.
   const auto is_control = [](unsigned char c) { return c < ' ' || c == 127; };
   const auto& name = file.native();
-  if (std::any_of(name.begin(), name.end(), is_control)) {
+  if (std::ranges::any_of(name, is_control)) {
     throw refuse_file(file, "its path has control characters in it");
   }
   const auto given = fs::absolute(file).lexically_normal();

@@ -22,15 +22,14 @@ constexpr const char* posting = "post to the webhook";
 constexpr std::int64_t longest_timeout_seconds = 600;
 
 bool is_plain_line(std::string_view text) {
-  return std::none_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
+  return std::ranges::none_of(text, [](unsigned char c) { return c < ' ' || c == 127; });
 }
 
 /// Whether it goes to this machine itself.
 bool is_loopback(std::string_view url) {
   constexpr std::array<std::string_view, 3> hosts = {"127.0.0.1", "localhost", "[::1]"};
   const auto rest = url.substr(std::min(url.find("//"), url.size() - 2) + 2);
-  return url.find('@') == std::string_view::npos &&
-         std::any_of(hosts.begin(), hosts.end(), [&](std::string_view host) {
+  return url.find('@') == std::string_view::npos && std::ranges::any_of(hosts, [&](std::string_view host) {
            return rest.starts_with(host) &&
                   (rest.size() == host.size() || rest[host.size()] == ':' || rest[host.size()] == '/');
          });

@@ -160,7 +160,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   std::vector<std::string> names;
   for (const auto& [pair, transport] : tenant.job->transports()) {
     store.save_transport(record.id, {pair.first, pair.second, transport});
-    if (std::find(names.begin(), names.end(), transport) == names.end()) { names.push_back(transport); }
+    if (std::ranges::find(names, transport) == names.end()) { names.push_back(transport); }
   }
   record.transport = join(names, ", ");
   store.save_tenant(trial.row, record);

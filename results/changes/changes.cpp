@@ -52,7 +52,7 @@ std::vector<Change> find_changes(std::span<const Series> series,
       earlier->why = one->why;
     }
   }
-  std::stable_sort(changes.begin(), changes.end(), [](const Change& a, const Change& b) {
+  std::ranges::stable_sort(changes, [](const Change& a, const Change& b) {
     return a.first_night().number < b.first_night().number;
   });
   return changes;

@@ -119,7 +119,7 @@ class Replay {
   }
   /// Nights from a change that lasts to the next one that does.
   const Nights& nights_since(std::size_t change) const {
-    const auto next = std::upper_bound(lasting_.begin(), lasting_.end(), change);
+    const auto next = std::ranges::upper_bound(lasting_, change);
     return next == lasting_.end() ? level_ : changes_[*next].before;
   }
 

@@ -68,8 +68,7 @@ void acknowledge(Store& store, const std::string& change, const std::string& why
     throw Error(operation, ErrorCode::usage, "say why, in at most 1000 bytes of UTF-8");
   }
   const auto log = read_changes(store);
-  const auto found = std::find_if(log.changes.begin(), log.changes.end(),
-                                  [&](const Change& one) { return one.id == change; });
+  const auto found = std::ranges::find_if(log.changes, [&](const Change& one) { return one.id == change; });
   if (found == log.changes.end()) {
     throw Error(operation, ErrorCode::not_found,
                 "the database has no such change; virtrain changes lists them");

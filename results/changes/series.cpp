@@ -17,7 +17,7 @@ namespace {
 /// "1024,8" as "8+1024".
 std::string sorted_sizes(const std::string& sizes) {
   auto all = split(sizes, ',');
-  std::sort(all.begin(), all.end(), [](const std::string& one, const std::string& other) {
+  std::ranges::sort(all, [](const std::string& one, const std::string& other) {
     return std::pair(one.size(), one) < std::pair(other.size(), other);
   });
   return fmt::format("{}", fmt::join(all, "+"));

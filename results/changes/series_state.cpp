@@ -50,8 +50,8 @@ std::vector<SeriesState> series_states(const ChangeLog& log, const ChangeRule& r
     SeriesState state;
     state.series = &series;
     state.changes = changes[&series];
-    std::sort(state.changes.begin(), state.changes.end(),
-              [](const Change* a, const Change* b) { return a->level.first < b->level.first; });
+    std::ranges::sort(state.changes,
+                      [](const Change* a, const Change* b) { return a->level.first < b->level.first; });
     std::copy_if(state.changes.begin(), state.changes.end(), std::back_inserter(state.open_losses),
                  [](const Change* change) { return is_alarm(*change); });
     state.verdict = verdict_of(state);

@@ -24,8 +24,7 @@ std::string_view plain(std::string_view fact) {
 double weight_of(std::string_view fact) {
   if (fact == "virtrain") { return 0.9; }
   const auto rules = field_rules();
-  const auto rule =
-      std::find_if(rules.begin(), rules.end(), [&](const auto& one) { return one.field == plain(fact); });
+  const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return one.field == plain(fact); });
   if (rule == rules.end()) { return 0.6; }
   return rule->rule == FactRule::informative ? 0.5 : 1;
 }
@@ -38,8 +37,8 @@ const std::set<std::string>& values_of(const NightFacts& night, const std::strin
 
 double share_with(std::span<const NightFacts> nights, const std::string& fact,
                   const std::set<std::string>& values) {
-  const auto with = std::count_if(nights.begin(), nights.end(),
-                                  [&](const auto& night) { return values_of(night, fact) == values; });
+  const auto with =
+      std::ranges::count_if(nights, [&](const auto& night) { return values_of(night, fact) == values; });
   return static_cast<double>(with) / static_cast<double>(nights.size());
 }
 
@@ -90,7 +89,7 @@ NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const st
   }
   for (const auto& fact : facts) {
     const auto is_one = [&](std::string_view never) { return plain(fact.key) == never; };
-    if (std::any_of(never_causes.begin(), never_causes.end(), is_one)) { continue; }
+    if (std::ranges::any_of(never_causes, is_one)) { continue; }
     if (case_name.empty() || fact.case_name == case_name) { note(fact.key, fact.value); }
   }
   return all;
@@ -120,12 +119,11 @@ std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<c
     const auto& former = earlier ? last_other(good, fact, value) : before;
     ranked.push_back({{fact, words(former), words(value), fit, at_the_change, earlier}, score});
   }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) { return a.score > b.score; });
   std::vector<Suspect> suspects;
   for (auto& one : ranked) {
     // The host's value and its guests' are one fact.
-    const bool twice = std::any_of(suspects.begin(), suspects.end(), [&](const Suspect& other) {
+    const bool twice = std::ranges::any_of(suspects, [&](const Suspect& other) {
       return plain(other.fact) == plain(one.suspect.fact) && other.after == one.suspect.after;
     });
     if (!twice && suspects.size() < most_suspects) { suspects.push_back(std::move(one.suspect)); }

@@ -21,8 +21,8 @@ ArmRecord record_of(const nlohmann::json& arm) {
   if (const auto price = arm.find("price"); price != arm.end() && price->is_object()) {
     const auto amount = price->find("amount");
     const auto currency = text_in(*price, "currency");
-    const bool is_code = currency.size() == 3 && std::all_of(currency.begin(), currency.end(),
-                                                             [](char c) { return c >= 'A' && c <= 'Z'; });
+    const bool is_code =
+        currency.size() == 3 && std::ranges::all_of(currency, [](char c) { return c >= 'A' && c <= 'Z'; });
     constexpr double least = 1e-6, most = 1e12;
     if (is_code && amount != price->end() && amount->is_number() && amount->get<double>() >= least &&
         amount->get<double>() <= most) {
@@ -38,7 +38,7 @@ const ArmRecord* known_arm(const ArmRecords& records, const std::string& name) {
 }
 
 bool has_run(const std::vector<std::string>& ran, const std::string& name) {
-  return std::find(ran.begin(), ran.end(), name) != ran.end();
+  return std::ranges::find(ran, name) != ran.end();
 }
 
 /// The first arm that ran on the way from a variant to its base; else bare metal; empty: there is none.
@@ -141,8 +141,8 @@ std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const Ar
         siblings.push_back(record);
       }
     }
-    std::stable_sort(siblings.begin(), siblings.end(),
-                     [](const auto* a, const auto* b) { return a->position < b->position; });
+    std::ranges::stable_sort(siblings,
+                             [](const auto* a, const auto* b) { return a->position < b->position; });
     for (std::size_t i = 1; i < siblings.size(); ++i) {
       pairs.emplace_back(siblings[0]->name, siblings[i]->name);
     }

@@ -61,7 +61,7 @@ const ComparisonExperiment& experiment_of(const ComparisonData& data, const Comp
 std::vector<CaseRows> by_case(const ComparisonData& data) {
   Rows ordered;
   for (const auto& row : data.rows) { ordered.push_back(&row); }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const ComparisonRow* a, const ComparisonRow* b) {
+  std::ranges::stable_sort(ordered, [](const ComparisonRow* a, const ComparisonRow* b) {
     return plan_position(*a) < plan_position(*b);
   });
   std::vector<CaseRows> cases;

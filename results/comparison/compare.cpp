@@ -25,11 +25,11 @@ Selector selector_of(const std::string& side) {
 }
 
 bool has_pair_numbers(const Side& side) {
-  return std::any_of(side.rows.begin(), side.rows.end(), [](const auto* row) { return row->pair; });
+  return std::ranges::any_of(side.rows, [](const auto* row) { return row->pair.has_value(); });
 }
 
 bool any_complete(const RowPairs& pairs) {
-  return std::any_of(pairs.begin(), pairs.end(), [](const auto& pair) { return pair.second.is_complete(); });
+  return std::ranges::any_of(pairs, [](const auto& pair) { return pair.second.is_complete(); });
 }
 
 class Comparer {
@@ -94,7 +94,7 @@ class Comparer {
     if (candidate_.arm.empty()) { return {{baseline_.arm, arm_vm}}; }
     if (!baseline_.arm.empty()) { return {{baseline_.arm, candidate_.arm}}; }
     const auto ran = arms_of(one);
-    const bool on_metal = std::find(ran.begin(), ran.end(), arm_bare_metal) != ran.end();
+    const bool on_metal = std::ranges::find(ran, arm_bare_metal) != ran.end();
     for (const auto& [baseline, candidate] : default_pairs(ran, arms_)) {
       if (!on_metal && candidate == candidate_.arm) { return {{baseline, candidate}}; }
     }
@@ -120,7 +120,7 @@ class Comparer {
     for (const auto* row : one.rows) {
       const auto& where = experiment_of(index_.data(), *row);
       if (!selects(baseline_, where, *row) && !selects(candidate_, where, *row)) { continue; }
-      if (std::find(arms.begin(), arms.end(), row->arm) == arms.end()) { arms.push_back(row->arm); }
+      if (std::ranges::find(arms, row->arm) == arms.end()) { arms.push_back(row->arm); }
     }
     return arms;
   }
@@ -146,7 +146,7 @@ class Comparer {
     baseline.pooled = candidate.pooled = !by_arm_ && !result.paired;
     for (const auto* side : {&baseline, &candidate}) {
       result.invalid_left_out +=
-          std::count_if(side->rows.begin(), side->rows.end(), [](const auto* row) { return !row->valid; });
+          std::ranges::count_if(side->rows, [](const auto* row) { return !row->valid; });
     }
     if (result.paired) {
       compare_pairs(baseline, candidate, pairs, result);
@@ -164,7 +164,7 @@ class Comparer {
   }
 
   void refuse_overlap(const CaseRows& one, const Side& baseline, const Side& candidate) const {
-    const bool both = std::any_of(baseline.rows.begin(), baseline.rows.end(), [&](const auto* row) {
+    const bool both = std::ranges::any_of(baseline.rows, [&](const auto* row) {
       return selects(candidate.selector, experiment_of(index_.data(), *row), *row);
     });
     if (!both) { return; }
@@ -178,8 +178,8 @@ class Comparer {
                      CaseComparison& result) const {
     result.unit = Unit::pair;
     for (const auto* side : {&baseline, &candidate}) {
-      result.unpaired_left_out += std::count_if(side->rows.begin(), side->rows.end(),
-                                                [](const auto* row) { return !row->pair && usable(*row); });
+      result.unpaired_left_out +=
+          std::ranges::count_if(side->rows, [](const auto* row) { return !row->pair && usable(*row); });
     }
     std::vector<std::optional<double>> ours;
     std::vector<std::optional<double>> theirs;
@@ -252,7 +252,7 @@ class Comparer {
     }
     std::vector<std::string> names;
     for (const auto* row : one.rows) {
-      if (std::find(names.begin(), names.end(), row->arm) == names.end()) { names.push_back(row->arm); }
+      if (std::ranges::find(names, row->arm) == names.end()) { names.push_back(row->arm); }
     }
     for (const auto& name : names) {
       Selector selector;
@@ -330,7 +330,7 @@ class Comparer {
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
-    const bool differ = std::any_of(result.differences.begin(), result.differences.end(), forbids);
+    const bool differ = std::ranges::any_of(result.differences, forbids);
     // Nobody can force a statement about virtualization out of emulation.
     result.forced = request_.force && differ && !is_emulated;
     if (!is_emulated && (!differ || result.forced)) { return; }
@@ -382,9 +382,7 @@ void Comparer::flag(CaseComparison& result) const {
   add(result.invalid_left_out > 0, "invalid_left_out",
       counted(result.invalid_left_out, "invalid trial") + " left out");
   add(result.reason == "emulated", "emulated", "a virtual machine was emulated, not run by the processor");
-  const auto any_arm = [&](auto&& holds) {
-    return std::any_of(result.arms.begin(), result.arms.end(), holds);
-  };
+  const auto any_arm = [&](auto&& holds) { return std::ranges::any_of(result.arms, holds); };
   add(any_arm([](const auto& arm) { return arm.virtualization.contains("kvm_nested"); }), "nested",
       "KVM ran inside another virtual machine");
   add(any_arm([](const auto& arm) { return arm.oversubscribed; }), "oversubscribed", "more ranks than cores");
@@ -448,8 +446,8 @@ std::vector<std::string> experiments_of(const Store& store, const CompareRequest
 std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request) {
   const auto experiments = experiments_of(store, request);
   auto data = store.comparison_data(experiments, fields_with_rules());
-  const bool needs_power = std::any_of(data.rows.begin(), data.rows.end(),
-                                       [](const auto& row) { return sweeps_power(row.case_name); });
+  const bool needs_power =
+      std::ranges::any_of(data.rows, [](const auto& row) { return sweeps_power(row.case_name); });
   if (request.explain || needs_power) { data.numbers = store.comparison_numbers(experiments); }
   if (!request.predict.empty()) { data.sweeps = store.comparison_sweeps(experiments); }
   auto result = compare(data, request);

@@ -21,7 +21,7 @@ void add_row_facts(const ComparisonRow& row, Facts& facts) {
 /// Facts that decide nothing, such as temperatures, may be other ones in each of a hundred thousand trials.
 bool decides(const std::string& field) {
   const auto rules = field_rules();
-  return std::any_of(rules.begin(), rules.end(), [&](const FieldRule& rule) {
+  return std::ranges::any_of(rules, [&](const FieldRule& rule) {
     return rule.field == field && rule.rule != FactRule::informative;
   });
 }
@@ -78,8 +78,7 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
       const auto found = tenants_.find({one.name, arm});
       if (found == tenants_.end()) { continue; }
       const auto& tenants = found->second;
-      const bool alone =
-          std::all_of(tenants.begin(), tenants.end(), [](const auto* t) { return t->tenant_index == 0; });
+      const bool alone = std::ranges::all_of(tenants, [](const auto* t) { return t->tenant_index == 0; });
       if (!alone) { continue; }
       // Experiments may have the same case with workloads that differ.
       std::set<Shape> shapes;

@@ -73,7 +73,7 @@ void add_term(const std::string& text, const std::string& term, Selector& select
 }
 
 bool among(const std::string& value, const std::vector<std::string>& wanted) {
-  return wanted.empty() || std::find(wanted.begin(), wanted.end(), value) != wanted.end();
+  return wanted.empty() || std::ranges::find(wanted, value) != wanted.end();
 }
 
 /// ISO 8601 sorts as text; an end without a time holds for its whole day (or month, hour, …).
@@ -107,7 +107,7 @@ bool selects(const Selector& selector, const ComparisonExperiment& experiment,
              const std::set<std::string>& starts) {
   const auto& dates = selector.dates;
   return is_from(selector, experiment) &&
-         (dates.empty() || std::any_of(dates.begin(), dates.end(), [&](const Selector::Span& span) {
+         (dates.empty() || std::ranges::any_of(dates, [&](const Selector::Span& span) {
             const auto first = starts.lower_bound(span.from);
             return first != starts.end() && within(*first, span);
           }));
@@ -117,7 +117,7 @@ bool selects(const Selector& selector, const ComparisonExperiment& experiment, c
   const auto& dates = selector.dates;
   const auto& start = start_of(experiment, row);
   return (selector.arm.empty() || row.arm == selector.arm) && is_from(selector, experiment) &&
-         (dates.empty() || (!start.empty() && std::any_of(dates.begin(), dates.end(), [&](const auto& span) {
+         (dates.empty() || (!start.empty() && std::ranges::any_of(dates, [&](const auto& span) {
             return within(start, span);
           })));
 }

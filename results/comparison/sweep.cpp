@@ -31,8 +31,7 @@ std::vector<SweepCurve> sweep_curves(const std::vector<CaseComparison>& comparis
       const auto name = comparison.arm.empty()
                             ? fmt::format("{} in {}", swept->family, arm.arm)
                             : fmt::format("{} in {} of {}", swept->family, comparison.arm, arm.arm);
-      auto known = std::find_if(curves.begin(), curves.end(),
-                                [&](const SweepCurve& curve) { return curve.first == name; });
+      auto known = std::ranges::find_if(curves, [&](const SweepCurve& curve) { return curve.first == name; });
       if (known == curves.end()) { known = curves.insert(curves.end(), {name, {}}); }
       known->second.push_back({*swept, &arm});
     }
@@ -143,10 +142,9 @@ std::optional<SweptCase> swept_case(const std::string& case_name) {
 void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings) {
   std::map<const ArmSummary*, SweepStanding> standings;
   for (const auto& [name, points] : sweep_curves(comparisons)) {
-    const auto& best =
-        *std::max_element(points.begin(), points.end(), [](const SweptArm& a, const SweptArm& b) {
-          return a.arm->images_per_second < b.arm->images_per_second;
-        });
+    const auto& best = *std::ranges::max_element(points, [](const SweptArm& a, const SweptArm& b) {
+      return a.arm->images_per_second < b.arm->images_per_second;
+    });
     for (const auto& point : points) {
       standings[point.arm] = {standing_of(point, best, settings), interval_of_mean(point.arm->throughputs),
                               best.swept.at, settings};
@@ -170,7 +168,7 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
       }
       return join(names, "; ");
     };
-    const auto best = std::find_if(points.begin(), points.end(), [](const SweptArm& point) {
+    const auto best = std::ranges::find_if(points, [](const SweptArm& point) {
       return point.arm->sweep && point.arm->sweep->standing == Standing::best;
     });
     if (best == points.end()) { continue; }
@@ -188,7 +186,7 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
     add(Standing::as_good, fmt::format("As good within {:.4g} %", margin));
     add(Standing::worse, fmt::format("Worse by more than {:.4g} %", margin));
     add(Standing::undecided, "Not decided");
-    if (std::any_of(best->arm->virtualization.begin(), best->arm->virtualization.end(), is_emulation)) {
+    if (std::ranges::any_of(best->arm->virtualization, is_emulation)) {
       sentence += ". The virtual machines were emulated: real ones may have another best point";
     }
     sentences.push_back(sentence + ".");

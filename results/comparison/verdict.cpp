@@ -172,8 +172,7 @@ std::string virtualization_sentence(const std::vector<CaseComparison>& compariso
   std::vector<std::pair<std::string, std::set<std::string>>> arms;
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
-      auto known =
-          std::find_if(arms.begin(), arms.end(), [&](const auto& one) { return one.first == arm.arm; });
+      auto known = std::ranges::find_if(arms, [&](const auto& one) { return one.first == arm.arm; });
       if (known == arms.end()) { known = arms.insert(arms.end(), {arm.arm, {}}); }
       for (const auto& kind : arm.virtualization) { known->second.insert(words_for(kind)); }
     }

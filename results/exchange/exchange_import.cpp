@@ -278,7 +278,7 @@ void collect_refusal(Refusals& refusals, const std::function<void()>& work) {
 void refuse_all(Refusals& refusals, const std::vector<FileReport>& reports,
                 const std::vector<std::string>& paths) {
   const bool none_known =
-      std::none_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
+      std::ranges::none_of(reports, [](const auto& one) { return one.format.has_value(); });
   auto& lines = refusals.shown;
   if (lines.empty() && none_known) {
     lines.push_back(join(paths, ", ") + ": no file in it is of a format that import reads");
@@ -337,7 +337,7 @@ std::vector<FileReport> import_what_is_good(Store& store, const std::vector<std:
     }
   }
   attempt(join(paths, ", "), [&] { refuse_options_of_none(settings, reports, paths); });
-  const bool some = std::any_of(reports.begin(), reports.end(), [](const auto& one) { return one.format; });
+  const bool some = std::ranges::any_of(reports, [](const auto& one) { return one.format.has_value(); });
   if (!some) { refuse_all(refusals, reports, paths); }
   return reports;
 }

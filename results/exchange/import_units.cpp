@@ -69,7 +69,7 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   if (failure) {
     throw Error(folder.string(), ErrorCode::bad_input, "it cannot be read: " + failure.message());
   }
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 
@@ -96,7 +96,7 @@ std::vector<ImportUnit> units_of_folder(const fs::path& folder, const ImportSett
     units.push_back({{one}, settings_by_place(settings, relative, folder), true});
   }
   const auto by_tenant = [](const UnitFile& a, const UnitFile& b) { return a.tenant_index < b.tenant_index; };
-  for (auto& unit : units) { std::stable_sort(unit.files.begin(), unit.files.end(), by_tenant); }
+  for (auto& unit : units) { std::ranges::stable_sort(unit.files, by_tenant); }
   return units;
 }
 

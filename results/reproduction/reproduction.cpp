@@ -26,9 +26,8 @@ StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm)
 
 ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& case_name,
                        const std::string& arm) {
-  const auto known = std::find_if(lines.begin(), lines.end(), [&](const auto& line) {
-    return line.case_name == case_name && line.arm == arm;
-  });
+  const auto known = std::ranges::find_if(
+      lines, [&](const auto& line) { return line.case_name == case_name && line.arm == arm; });
   if (known != lines.end()) { return *known; }
   // Behind the other arms of its case, so that a case stays together.
   const auto same_case = std::find_if(lines.rbegin(), lines.rend(),

@@ -98,11 +98,11 @@ std::vector<ChangePoint> merge(Values series, std::vector<std::size_t> points,
   while (true) {
     auto described = describe(series, points);
     if (described.empty()) { return described; }
-    auto weakest = std::max_element(described.begin(), described.end(),
-                                    [](const auto& a, const auto& b) { return a.p < b.p; });
+    auto weakest =
+        std::ranges::max_element(described, [](const auto& a, const auto& b) { return a.p < b.p; });
     if (weakest->p < settings.max_p) {
-      weakest = std::min_element(described.begin(), described.end(),
-                                 [](const auto& a, const auto& b) { return a.magnitude < b.magnitude; });
+      weakest = std::ranges::min_element(
+          described, [](const auto& a, const auto& b) { return a.magnitude < b.magnitude; });
       if (weakest->magnitude > settings.min_magnitude) { return described; }
     }
     points.erase(points.begin() + (weakest - described.begin()));

@@ -29,7 +29,7 @@ Isolation isolation_of(std::vector<double> slowdowns) {
   }
   result.mean_slowdown = mean(slowdowns);
   result.jain_index = result.system_throughput * result.system_throughput / (count * squares);
-  result.worst_slowdown = *std::max_element(slowdowns.begin(), slowdowns.end());
+  result.worst_slowdown = *std::ranges::max_element(slowdowns);
   result.slowdowns = std::move(slowdowns);
   return result;
 }

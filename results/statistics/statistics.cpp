@@ -164,7 +164,7 @@ double variance(std::span<const double> values) {
 
 double quantile(std::vector<double> values, double p) {
   if (values.empty()) { throw Error("take a quantile", ErrorCode::bad_input, "there are no values"); }
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double h = static_cast<double>(values.size() - 1) * p;
   const auto below = static_cast<std::size_t>(std::floor(h));
   const auto above = std::min(below + 1, values.size() - 1);
@@ -287,8 +287,7 @@ std::vector<double> holm(std::span<const double> p_values) {
     throw Error("correct p values", ErrorCode::bad_input,
                 fmt::format("value {} is {}: a p value lies between 0 and 1", i + 1, p_values[i]));
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return p_values[a] < p_values[b]; });
   std::vector<double> adjusted(p_values.size());
   double largest = 0;
   for (std::size_t rank = 0; rank < order.size(); ++rank) {

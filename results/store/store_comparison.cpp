@@ -105,8 +105,7 @@ ComparisonData Store::comparison_data(const std::vector<std::string>& experiment
     read_each(connection, experiments, sql::comparison_tenants_sql, read_rows_of<TenantMean>, data.tenants);
     read_each(connection, experiments, sql::comparison_facts_sql, read_rows_of<ArmFact>, data.facts,
               nlohmann::json(environment_fields));
-    if (std::any_of(data.tenants.begin(), data.tenants.end(),
-                    [](const auto& t) { return t.tenant_index > 0; })) {
+    if (std::ranges::any_of(data.tenants, [](const auto& t) { return t.tenant_index > 0; })) {
       read_each(connection, experiments, sql::comparison_steps_sql, read_step_times, data.step_times);
     }
     data.published = connection_->query(std::string(sql::comparison_published_sql))

@@ -9,7 +9,7 @@
 namespace virtrain::results {
 
 std::size_t ViewRows::column(std::string_view name) const {
-  const auto found = std::find(columns.begin(), columns.end(), name);
+  const auto found = std::ranges::find(columns, name);
   if (found == columns.end()) {
     throw Error("read a view", ErrorCode::not_found, fmt::format("there is no column {}", name));
   }
@@ -25,7 +25,7 @@ const std::vector<std::string>& view_names() {
 
 ViewRows Store::view(std::string_view name, const std::vector<std::string>& experiments) const {
   const auto& known = view_names();
-  if (std::find(known.begin(), known.end(), name) == known.end()) {
+  if (std::ranges::find(known, name) == known.end()) {
     throw Error("read a view", ErrorCode::usage,
                 fmt::format("there is no view {} (allowed: {})", name, join(known, ", ")));
   }

@@ -35,7 +35,7 @@ std::string figure_with_unit(double value, const std::string& unit) {
   static constexpr std::array<std::pair<double, const char*>, 8> scales = {
       {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}}};
   const auto fits = [&](const auto& scale) { return value >= scale.first; };
-  const auto found = std::find_if(scales.begin(), scales.end(), fits);
+  const auto found = std::ranges::find_if(scales, fits);
   const auto& [factor, prefix] = value <= 0 ? scales[4] : found == scales.end() ? scales.back() : *found;
   return fmt::format("{:.4g} {}{}", value / factor, prefix, unit);
 }

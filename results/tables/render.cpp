@@ -152,7 +152,7 @@ std::string render_markdown(const Table& table) {
 }  // namespace
 
 std::string spaced(std::string words) {
-  std::replace(words.begin(), words.end(), '_', ' ');
+  std::ranges::replace(words, '_', ' ');
   return words;
 }
 
@@ -192,8 +192,7 @@ Cell share_cell(const std::optional<double>& share, int decimals) {
 Table without_empty_columns(Table table) {
   for (std::size_t i = table.columns.size(); i-- > 0;) {
     const auto index = static_cast<std::ptrdiff_t>(i);
-    const bool empty = std::all_of(table.rows.begin(), table.rows.end(),
-                                   [&](const auto& row) { return row[i].text.empty(); });
+    const bool empty = std::ranges::all_of(table.rows, [&](const auto& row) { return row[i].text.empty(); });
     if (!empty || !table.columns[i].hide_empty) { continue; }
     table.columns.erase(table.columns.begin() + index);
     for (auto& row : table.rows) { row.erase(row.begin() + index); }

@@ -252,7 +252,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   const auto is_other = [&](const CaseComparison& one) {
     return one.candidate != comparisons.front().candidate || one.baseline != comparisons.front().baseline;
   };
-  const bool several = std::any_of(comparisons.begin(), comparisons.end(), is_other);
+  const bool several = std::ranges::any_of(comparisons, is_other);
   if (!comparisons.empty() && !several) {
     // The column of ratios says what is divided by what.
     table.columns[ratio_column].head =
@@ -280,7 +280,7 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   }
   for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
   notes.append_to(table.notes);
-  if (std::any_of(comparisons.begin(), comparisons.end(), [](const auto& one) { return one.explanation; })) {
+  if (std::ranges::any_of(comparisons, [](const auto& one) { return one.explanation.has_value(); })) {
     table.notes.emplace_back("What may explain the gaps, largest first:");
   }
   explanations.append_to(table.notes);

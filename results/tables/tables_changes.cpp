@@ -108,7 +108,7 @@ Table changes_table(const ChangeLog& log, const std::string& database_option) {
                    {"suspects", "suspect", false, true}};
   for (const auto& change : log.changes) { table.rows.push_back(row_of(change)); }
   for (const auto& change : log.changes) { add_notes(change, table.notes); }
-  const auto alarms = std::count_if(log.changes.begin(), log.changes.end(), is_alarm);
+  const auto alarms = std::ranges::count_if(log.changes, is_alarm);
   table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),
                                     counted(log.nights.size(), "night"),
                                     counted(alarms, "loss is", "losses are")));

@@ -12,7 +12,7 @@ std::vector<PlacedDevice> DeviceDemand::devices() const {
 
 bool DeviceDemand::wants(GrantKind kind) const {
   const auto all = devices();
-  return std::any_of(all.begin(), all.end(), [&](const auto& device) { return device.grant.kind == kind; });
+  return std::ranges::any_of(all, [&](const auto& device) { return device.grant.kind == kind; });
 }
 
 }  // namespace virtrain::vmctl

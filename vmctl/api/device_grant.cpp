@@ -19,14 +19,13 @@ bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<Devic
     return [&old](const DeviceGrant& grant) { return grant.physical_function == old.physical_function; };
   };
   const auto is_in_the_way = [&](const DeviceGrant& old) {
-    return old.kind == GrantKind::virtual_function &&
-           std::any_of(missing.begin(), missing.end(), is_of_its_card(old));
+    return old.kind == GrantKind::virtual_function && std::ranges::any_of(missing, is_of_its_card(old));
   };
   const auto is_to_be_erased = [&](const DeviceGrant& old) {
     return old.between_tenants == BetweenTenants::erase && contains(wanted, old);
   };
-  return std::any_of(lent.begin(), lent.end(), is_to_be_erased) ||
-         (!missing.empty() && std::any_of(lent.begin(), lent.end(), is_in_the_way));
+  return std::ranges::any_of(lent, is_to_be_erased) ||
+         (!missing.empty() && std::ranges::any_of(lent, is_in_the_way));
 }
 
 }  // namespace virtrain::vmctl

@@ -44,13 +44,12 @@ std::vector<std::uint64_t> memory_shares(std::uint64_t bytes, const std::vector<
 /// A guest with devices has a NUMA cell for each host node of its cores, so that the devices can be on one.
 std::vector<NumaCell> numa_cells(const NodeSpec& node) {
   std::vector<NumaCell> cells;
-  const bool any_known = std::any_of(node.devices.begin(), node.devices.end(),
-                                     [](const auto& device) { return device.numa_node >= 0; });
+  const bool any_known =
+      std::ranges::any_of(node.devices, [](const auto& device) { return device.numa_node >= 0; });
   if (!any_known) { return cells; }
   for (std::size_t vcpu = 0; vcpu < node.core_numa_nodes.size(); ++vcpu) {
     const int host_node = node.core_numa_nodes[vcpu];
-    auto cell =
-        std::find_if(cells.begin(), cells.end(), [&](const auto& one) { return one.host_node == host_node; });
+    auto cell = std::ranges::find_if(cells, [&](const auto& one) { return one.host_node == host_node; });
     if (cell == cells.end()) { cell = cells.insert(cells.end(), NumaCell{host_node, {}, 0}); }
     cell->vcpus.push_back(static_cast<int>(vcpu));
   }

@@ -5,7 +5,7 @@
 namespace virtrain::vmctl {
 
 bool joined_by_nvlink(const PlacedDevice& a, const PlacedDevice& b) {
-  return std::find(a.nvlink_peers.begin(), a.nvlink_peers.end(), b.grant.address) != a.nvlink_peers.end();
+  return std::ranges::find(a.nvlink_peers, b.grant.address) != a.nvlink_peers.end();
 }
 
 PlacedDevice placed(DeviceGrant grant, const HostDevice& device) {
@@ -19,9 +19,9 @@ PlacedDevice placed(DeviceGrant grant, const HostDevice& device) {
     out.device = pci.device;
   }
   out.is_display = pci.is_display();
-  out.is_ethernet = !device.ports.empty() &&
-                    std::all_of(device.ports.begin(), device.ports.end(),
-                                [](const NetworkPort& port) { return port.link_layer == "Ethernet"; });
+  out.is_ethernet = !device.ports.empty() && std::ranges::all_of(device.ports, [](const NetworkPort& port) {
+    return port.link_layer == "Ethernet";
+  });
   out.numa_node = pci.numa_node;
   out.root_complex = pci.root_complex;
   out.bridges = pci.bridges;

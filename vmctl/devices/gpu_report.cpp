@@ -61,9 +61,8 @@ std::vector<std::string> slowdowns(const Node& gpu) {
   for (const auto* block : {"clocks_event_reasons", "clocks_throttle_reasons"}) {
     for (const auto& reason : gpu.child(block).children()) {
       const std::string name = reason.name();
-      const auto* const harmful =
-          std::find_if(harmful_slowdowns.begin(), harmful_slowdowns.end(),
-                       [&](const char* one) { return name.ends_with(std::string("reason_") + one); });
+      const auto* const harmful = std::ranges::find_if(
+          harmful_slowdowns, [&](const char* one) { return name.ends_with(std::string("reason_") + one); });
       if (harmful != harmful_slowdowns.end() && trim(reason.text().get()) == "Active") {
         active.emplace_back(*harmful);
       }

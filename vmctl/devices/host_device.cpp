@@ -155,8 +155,8 @@ HostDevice describe(const fs::path& root, PciFunction function, DeviceClass devi
 /// What nvidia-smi says about NVLink, live or recorded; it needs the driver, so nothing without it.
 std::string read_topology(const fs::path& root, const std::vector<HostDevice>& devices) {
   if (root != "/") { return read_file(root / recorded_topology).value_or(""); }
-  const bool has_driver = std::any_of(devices.begin(), devices.end(),
-                                      [](const auto& device) { return device.function.driver == "nvidia"; });
+  const bool has_driver =
+      std::ranges::any_of(devices, [](const auto& device) { return device.function.driver == "nvidia"; });
   if (!has_driver) { return ""; }
   CommandOptions options;
   options.deadline = topology_deadline;

@@ -12,7 +12,7 @@ namespace virtrain::vmctl {
 
 bool runs_domain(pid_t process, const std::string& domain) {
   const auto arguments = process_arguments(process);
-  return std::any_of(arguments.begin(), arguments.end(), [&](const auto& word) {
+  return std::ranges::any_of(arguments, [&](const auto& word) {
     return word == "guest=" + domain || word.starts_with("guest=" + domain + ",");
   });
 }

@@ -24,7 +24,7 @@ const char* to_string(EffectKind kind) {
 }
 
 EffectKind parse_effect_kind(std::string_view word) {
-  const auto* found = std::find(std::begin(kind_words), std::end(kind_words), word);
+  const auto* found = std::ranges::find(kind_words, word);
   if (found == std::end(kind_words)) {
     throw Error("read the lease journal", ErrorCode::bad_input,
                 fmt::format("it has a lease of a kind that this virtrain does not know, {}; run clean of the "

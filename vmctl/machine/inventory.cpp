@@ -30,7 +30,7 @@ std::vector<int> numbered(const fs::path& folder, std::string_view prefix) {
       numbers.push_back(static_cast<int>(*number));
     }
   }
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   return numbers;
 }
 
@@ -64,7 +64,7 @@ std::vector<int> cpus_in(const fs::path& file) {
 int first_sibling(const fs::path& cpu_folder, int cpu) {
   const auto list = cpu_folder / fmt::format("cpu{}", cpu) / "topology/thread_siblings_list";
   const auto threads = cpus_in(list);
-  return threads.size() < 2 ? -1 : *std::min_element(threads.begin(), threads.end());
+  return threads.size() < 2 ? -1 : *std::ranges::min_element(threads);
 }
 
 /// The lowest CPU that shares this one's last-level cache, of the highest level there is; -1: unknown.
@@ -78,7 +78,7 @@ int last_level_cache(const fs::path& cpu_folder, int cpu) {
     const auto cpus = cpus_in(folder / "shared_cpu_list");
     if (!level || *level <= highest || cpus.empty()) { continue; }
     highest = static_cast<int>(*level);
-    lowest_cpu = *std::min_element(cpus.begin(), cpus.end());
+    lowest_cpu = *std::ranges::min_element(cpus);
   }
   return lowest_cpu;
 }

@@ -19,8 +19,7 @@ bool any_at_all(const Devices& devices, Clique /*clique*/) {
 }
 
 bool has_kind(const Devices& devices, GrantKind kind) {
-  return std::any_of(devices.begin(), devices.end(),
-                     [&](const auto& device) { return device.grant.kind == kind; });
+  return std::ranges::any_of(devices, [&](const auto& device) { return device.grant.kind == kind; });
 }
 
 bool any_mdev(const Devices& devices, Clique /*clique*/) {
@@ -36,8 +35,7 @@ bool any_clique(const Devices& devices, Clique clique) {
 }
 
 bool any_iommufd(const Devices& devices, Clique /*clique*/) {
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const auto& device) { return device.vfio == Vfio::iommufd; });
+  return std::ranges::any_of(devices, [](const auto& device) { return device.vfio == Vfio::iommufd; });
 }
 
 /// From Turing on (device ids from 0x1e00) MSI-X may sit in the configuration space where QEMU before 8.1
@@ -46,7 +44,7 @@ bool clique_on_turing(const Devices& devices, Clique clique) {
   const auto clashes = [](const PlacedDevice& device) {
     return device.is_display && std::strtol(device.device.c_str(), nullptr, 16) >= 0x1e00;
   };
-  return clique != Clique::off && std::any_of(devices.begin(), devices.end(), clashes);
+  return clique != Clique::off && std::ranges::any_of(devices, clashes);
 }
 
 struct Limit {

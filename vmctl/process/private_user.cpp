@@ -58,7 +58,7 @@ bool is_subordinate(std::int64_t id) {
 
 bool has_process(uid_t id) {
   const auto processes = entries_of("/proc");
-  return std::any_of(processes.begin(), processes.end(), [id](const auto& process) {
+  return std::ranges::any_of(processes, [id](const auto& process) {
     struct stat status {};
     return ::stat(process.c_str(), &status) == 0 && status.st_uid == id;
   });

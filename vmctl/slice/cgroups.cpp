@@ -160,7 +160,7 @@ void make_v2(const std::string& name, const std::vector<int>& cores, std::uint64
   }
   if (has_io) {
     const auto values = v2_disk_values(limits);
-    groups.disk = !values.empty() && std::all_of(values.begin(), values.end(), [&](const auto& value) {
+    groups.disk = !values.empty() && std::ranges::all_of(values, [&](const auto& value) {
       return set_control(parent / name / value.first, value.second);
     });
   }

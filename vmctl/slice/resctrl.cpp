@@ -131,7 +131,7 @@ void join_resctrl_group(const std::string& name, pid_t process, const fs::path& 
   const auto threads = [process] { return entries_of(fmt::format("/proc/{}/task", process)); };
   std::set<fs::path> moved;
   for (auto found = threads();
-       !std::all_of(found.begin(), found.end(), [&](const auto& thread) { return moved.contains(thread); });
+       !std::ranges::all_of(found, [&](const auto& thread) { return moved.contains(thread); });
        found = threads()) {
     for (const auto& thread : found) {
       if (!moved.insert(thread).second) { continue; }

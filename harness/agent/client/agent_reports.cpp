@@ -26,7 +26,7 @@ Error refused(const char* what, fmt::format_string<Args...> why, Args&&... args)
 
 bool is_report_name(const std::string& name) {
   const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_'; };
-  return !name.empty() && name.size() <= most_name_bytes && std::all_of(name.begin(), name.end(), fits);
+  return !name.empty() && name.size() <= most_name_bytes && std::ranges::all_of(name, fits);
 }
 
 /// An object of at most so many members, all with plain names.

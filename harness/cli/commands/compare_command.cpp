@@ -72,8 +72,7 @@ void compare(CompareArguments& arguments, Cli& cli) {
   const auto is_beside = [](const results::CaseComparison& one) {
     return !results::condition_of(one.candidate).neighbour.empty();
   };
-  if (arguments.format == results::Format::table &&
-      std::any_of(comparisons.begin(), comparisons.end(), is_beside)) {
+  if (arguments.format == results::Format::table && std::ranges::any_of(comparisons, is_beside)) {
     fmt::print(std::cout, "next: virtrain isolate (the matrix of victims and neighbours)\n");
   }
   if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }

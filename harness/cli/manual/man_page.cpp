@@ -177,9 +177,8 @@ std::string entry(const Argument& argument) {
   auto text = argument.text;
   if (!text.ends_with('.')) { text += '.'; }
   // Where the sentence already lists the words, once is enough.
-  const bool says_them = std::all_of(argument.words.begin(), argument.words.end(), [&](const auto& word) {
-    return argument.text.find(word) != std::string::npos;
-  });
+  const bool says_them = std::ranges::all_of(
+      argument.words, [&](const auto& word) { return argument.text.find(word) != std::string::npos; });
   if (!says_them) { text += " Allowed: " + join(argument.words, ", ") + "."; }
   if (!argument.initial.empty()) { text += " Default: " + argument.initial + "."; }
   if (argument.required && argument.names.front().starts_with('-')) { text += " It must be given."; }
@@ -210,7 +209,7 @@ std::string commands(const Verb& verb) {
 
 std::string page_name(const Verb& verb) {
   auto name = verb.name;
-  std::replace(name.begin(), name.end(), ' ', '-');
+  std::ranges::replace(name, ' ', '-');
   return name;
 }
 

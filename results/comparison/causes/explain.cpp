@@ -72,7 +72,7 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
     return one.finding.at_most && one.finding.cost && std::abs(*one.finding.cost) < negligible;
   });
   const double direction = log_ratio > 0 ? -1 : 1;
-  std::stable_sort(weighed.begin(), weighed.end(), [&](const Weighed& a, const Weighed& b) {
+  std::ranges::stable_sort(weighed, [&](const Weighed& a, const Weighed& b) {
     if (a.finding.cost.has_value() != b.finding.cost.has_value()) { return a.finding.cost.has_value(); }
     return a.log_factor * direction < b.log_factor * direction;
   });
@@ -107,8 +107,8 @@ std::vector<std::string> sentences(const Explanation& explanation) {
         "the causes overlap: one by one they would cost {:.0f} % of the gap, so their shares are scaled down",
         whole_percent(sum)));
   } else {
-    const bool bounds = std::any_of(explanation.findings.begin(), explanation.findings.end(),
-                                    [](const Finding& finding) { return finding.at_most && finding.cost; });
+    const bool bounds = std::ranges::any_of(
+        explanation.findings, [](const Finding& finding) { return finding.at_most && finding.cost; });
     lines.push_back(fmt::format("unexplained: {:.0f} % of the gap{}", whole_percent(*explanation.unexplained),
                                 bounds ? ", less what the causes with \"at most\" really cost" : ""));
   }

@@ -163,8 +163,7 @@ class Predictor {
                              ? "the probes are too few to fit latency and bandwidth (two sizes are needed)"
                              : "the probes were left out: the images of one step are not known");
     }
-    const bool no_scatter =
-        std::any_of(sizes_.begin(), sizes_.end(), [](const auto& s) { return !s.scatter; });
+    const bool no_scatter = std::ranges::any_of(sizes_, [](const auto& s) { return !s.scatter; });
     if (!sweep_ && beyond > 0 && no_scatter) {
       notes.emplace_back("sizes with fewer than three runs: the bound knows nothing of their scatter");
     }

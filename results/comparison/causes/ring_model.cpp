@@ -127,9 +127,9 @@ RingModel fit_overlap(RingModel model, std::span<const ExtraTime> points) {
     }
     if (count > 0) { candidates.push_back(std::max(0.0, sum / count)); }
   }
-  std::sort(candidates.begin(), candidates.end());
-  model.overlap = *std::min_element(candidates.begin(), candidates.end(),
-                                    [&](double one, double other) { return misfit(one) < misfit(other); });
+  std::ranges::sort(candidates);
+  model.overlap = *std::ranges::min_element(
+      candidates, [&](double one, double other) { return misfit(one) < misfit(other); });
   return model;
 }
 

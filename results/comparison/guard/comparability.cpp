@@ -124,10 +124,9 @@ bool is_at_or_below(const std::string& key, std::string_view parent) {
 }
 
 bool follows_from(std::string_view field, const std::set<std::string>& changed) {
-  return std::any_of(key_effects.begin(), key_effects.end(), [&](const KeyEffect& effect) {
+  return std::ranges::any_of(key_effects, [&](const KeyEffect& effect) {
     return contains(words_of(effect.fields), field) &&
-           std::any_of(changed.begin(), changed.end(),
-                       [&](const auto& key) { return is_at_or_below(key, effect.key); });
+           std::ranges::any_of(changed, [&](const auto& key) { return is_at_or_below(key, effect.key); });
   });
 }
 
@@ -160,7 +159,7 @@ constexpr std::string_view host_prefix = "host.";
 
 /// What the values of a field say, whichever nodes they are of.
 Values meaning_of(std::string_view field, const Values& values) {
-  if (std::find(listed_fields.begin(), listed_fields.end(), field) == listed_fields.end()) { return values; }
+  if (std::ranges::find(listed_fields, field) == listed_fields.end()) { return values; }
   Values all;
   for (const auto& value : values) {
     for (const auto& one : split(value, ',')) { all.insert(std::string(trim(one))); }

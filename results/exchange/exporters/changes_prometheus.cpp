@@ -41,8 +41,8 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
            "Losses that are confirmed and neither mended nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
   page.add("virtrain_series_large_losses", gauge, "Those of them that are of 10 % or more.", labels,
-           static_cast<double>(std::count_if(state.open_losses.begin(), state.open_losses.end(),
-                                             [](const Change* loss) { return loss->level.large; })));
+           static_cast<double>(std::ranges::count_if(state.open_losses,
+                                                     [](const Change* loss) { return loss->level.large; })));
   if (const auto at = seconds_of_iso8601(state.series->nights.back()->started_at)) {
     page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels,
              static_cast<double>(*at));

@@ -27,8 +27,8 @@ std::string trial_key(const ViewRow& row) {
 
 /// The case as SuperBench's annotation of a benchmark, which has no slashes.
 std::string annotation(std::string case_name) {
-  std::replace(case_name.begin(), case_name.end(), '/', '-');
-  std::replace(case_name.begin(), case_name.end(), ':', '-');
+  std::ranges::replace(case_name, '/', '-');
+  std::ranges::replace(case_name, ':', '-');
   return case_name;
 }
 

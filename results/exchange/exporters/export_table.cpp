@@ -42,8 +42,7 @@ Table view_table(const Store& store, const std::vector<std::string>& experiments
   Table table;
   for (std::size_t i = 0; i < rows.columns.size(); ++i) {
     const auto is_number = [&](const auto& row) { return row[i].is_number(); };
-    table.columns.push_back(
-        {rows.columns[i], rows.columns[i], std::any_of(rows.rows.begin(), rows.rows.end(), is_number)});
+    table.columns.push_back({rows.columns[i], rows.columns[i], std::ranges::any_of(rows.rows, is_number)});
   }
   for (const auto& row : rows.rows) {
     auto& cells = table.rows.emplace_back();

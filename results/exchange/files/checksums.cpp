@@ -27,8 +27,8 @@ bool is_plain_path(std::string_view name) {
   constexpr std::size_t longest = 4096;
   if (name.empty() || name.size() > longest || printable(name) != name) { return false; }
   const auto parts = split(name, '/');
-  return std::none_of(parts.begin(), parts.end(),
-                      [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
+  return std::ranges::none_of(
+      parts, [](const std::string& part) { return part.empty() || part == "." || part == ".."; });
 }
 
 Checksums::Checksums(std::string_view text, std::string bundle) : bundle_(std::move(bundle)) {

@@ -214,7 +214,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
                                    const std::map<std::string, std::string>& mapping, LeftOut& left_out) {
   for (const auto& [column, key] : mapping) {
     const auto is_it = [&, name = column](const CsvCell& cell) { return trim(cell.text) == name; };
-    if (std::none_of(cells.begin(), cells.end(), is_it)) {
+    if (std::ranges::none_of(cells, is_it)) {
       std::vector<std::string> there;
       for (const auto& cell : cells) { there.push_back(cell.text); }
       refuse(cells.front(), "there is no column \"{}\", which --map names (there are: {})", excerpt(column),
@@ -224,7 +224,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   std::vector<CsvColumn> columns;
   std::map<std::string, std::string> columns_of_keys;
   const auto is_case = [](const CsvCell& cell) { return trim(cell.text) == "case"; };
-  const bool has_case = std::any_of(cells.begin(), cells.end(), is_case);
+  const bool has_case = std::ranges::any_of(cells, is_case);
   for (const auto& cell : cells) {
     // What an exported view has beyond the record: the trial's id in that database, and the case once more.
     const auto name = trim(cell.text);

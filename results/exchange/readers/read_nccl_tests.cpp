@@ -107,7 +107,7 @@ class NcclTestsReader {
   /// Whether it begins as a row does, or has as many figures; what else is printed there has words.
   static bool looks_like_row(const std::vector<std::string_view>& words) {
     const auto numbers =
-        std::count_if(words.begin(), words.end(), [](auto word) { return parse_number(word).has_value(); });
+        std::ranges::count_if(words, [](auto word) { return parse_number(word).has_value(); });
     return is_digit(words[0].front()) || (words.size() >= 2 * side_words && 2 * numbers >= std::ssize(words));
   }
 

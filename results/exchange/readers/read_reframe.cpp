@@ -27,7 +27,7 @@ class ReframeReader {
         left_out_.add(torn_line);
         break;
       }
-      if (std::count(line.begin(), line.end(), '|') >= static_cast<std::ptrdiff_t>(most_cells)) {
+      if (std::ranges::count(line, '|') >= static_cast<std::ptrdiff_t>(most_cells)) {
         lines_.refuse("more than {} cells in a line", most_cells);
       }
       const auto cells = split(line, '|');
@@ -52,7 +52,7 @@ class ReframeReader {
       lines_.refuse("{} where the header names {}", counted(cells.size(), "cell"), columns_.size());
     }
     const auto cell = [&](std::string_view name) {
-      const auto found = std::find(columns_.begin(), columns_.end(), name);
+      const auto found = std::ranges::find(columns_, name);
       return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
     };
     const auto test = cell("display_name").empty() ? cell("name") : cell("display_name");
@@ -70,7 +70,7 @@ class ReframeReader {
       return at != std::string::npos && parse_number(cell.substr(at + 1)) && !cell.starts_with("jobid=") &&
              !cell.starts_with("num_tasks=") && !cell.starts_with("ref=");
     };
-    const auto found = std::find_if(cells.begin(), cells.end(), is_value);
+    const auto found = std::ranges::find_if(cells, is_value);
     if (cells.size() < 5 || found == cells.end()) {
       lines_.refuse("a line DATE|reframe VERSION|TEST|jobid=N|NAME=VALUE|ref=…|UNIT was expected");
     }

@@ -37,13 +37,12 @@ struct Metric {
 };
 
 bool is_number(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+  return !text.empty() && std::ranges::all_of(text, is_digit);
 }
 
 /// Of small letters and digits alone, as precisions and data types are.
 bool is_word(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](char c) { return is_lower(c) || is_digit(c); });
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return is_lower(c) || is_digit(c); });
 }
 
 /// Whether it is of this benchmark, whatever a run of it is called ("nccl-bw:nvlink"), and nothing is below.
@@ -150,7 +149,7 @@ class SuperBenchReader {
     static constexpr std::array families = {"resnet",    "vgg",     "densenet",  "inception",
                                             "mobilenet", "alexnet", "googlenet", "virtrain-unknown"};
     const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
-    if (std::none_of(families.begin(), families.end(), is_of)) { return false; }
+    if (std::ranges::none_of(families, is_of)) { return false; }
     auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, precision)];
     one.precision = precision_name(precision);
     one.by_run[std::string(metric.run)][metric.rank.value_or(-1)] = number(metric.key, value);

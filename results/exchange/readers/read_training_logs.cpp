@@ -114,8 +114,7 @@ class DlloggerReader {
     if (is_parameter) { run_.parameters = data; }
     if (type == "METADATA") {
       const auto metric = text_in(record, "metric");
-      const bool is_known =
-          std::find(dllogger_names.begin(), dllogger_names.end(), metric) != dllogger_names.end();
+      const bool is_known = std::ranges::find(dllogger_names, metric) != dllogger_names.end();
       if (is_known) { run_.units[metric] = text_in(member(record, "metadata"), "unit"); }
     }
     // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.

@@ -51,8 +51,7 @@ bool names_throughput(std::string_view header) {
 /// can.
 std::optional<FileFormat> format_by_first_line(std::string_view line) {
   const auto second = line.substr(std::min(line.find('|'), line.size()));
-  const bool is_old_reframe =
-      second.starts_with("|reframe ") && std::count(line.begin(), line.end(), '|') > 3;
+  const bool is_old_reframe = second.starts_with("|reframe ") && std::ranges::count(line, '|') > 3;
   if (is_reframe_header(line) || is_old_reframe) { return FileFormat::reframe; }
   if (names_throughput(line)) { return FileFormat::csv; }
   return std::nullopt;

@@ -14,7 +14,7 @@ namespace {
 std::string place_in(const std::string& name, std::string_view text, const JsonRefusal& refusal) {
   if (refusal.byte == 0) { return name; }
   const auto before = text.substr(0, refusal.byte - 1);
-  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const auto line = std::ranges::count(before, '\n') + 1;
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;  // npos + 1 is 0
   return fmt::format("{}:{}:{}", name, line, column);
 }

@@ -26,7 +26,7 @@ ArmOrder::ArmOrder(const ReportData& data) {
 }
 
 int ArmOrder::style(const std::string& arm) const {
-  const auto position = std::find(arms_.begin(), arms_.end(), arm) - arms_.begin();
+  const auto position = std::ranges::find(arms_, arm) - arms_.begin();
   return static_cast<int>(std::min(position, styles - 1));
 }
 

@@ -57,8 +57,7 @@ std::vector<Point> readings(const NodeRecord& node, std::string_view metric) {
     }
     if (!points.empty()) { break; }
   }
-  std::stable_sort(points.begin(), points.end(),
-                   [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
+  std::ranges::stable_sort(points, [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
   return points;
 }
 
@@ -144,9 +143,8 @@ void add_line(CoursePanel& panel, const TrialRecord& trial, double start, std::s
 }
 
 bool says_anything(const CoursePanel& panel, double least) {
-  return std::any_of(panel.lines.begin(), panel.lines.end(), [least](const CourseLine& line) {
-    return std::any_of(line.points.begin(), line.points.end(),
-                       [least](const Point& point) { return point.value >= least; });
+  return std::ranges::any_of(panel.lines, [least](const CourseLine& line) {
+    return std::ranges::any_of(line.points, [least](const Point& point) { return point.value >= least; });
   });
 }
 
@@ -177,8 +175,7 @@ std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ran
       points.push_back({static_cast<double>(step.t_ns) * seconds_per_ns, step.images_per_second});
     }
   }
-  std::stable_sort(points.begin(), points.end(),
-                   [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
+  std::ranges::stable_sort(points, [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
   return points;
 }
 

@@ -11,7 +11,7 @@ void keep_extremes(std::span<const Point> bucket, std::vector<Point>& kept) {
   const auto by_value = [](const Point& a, const Point& b) { return a.value < b.value; };
   const auto [low, high] = std::minmax_element(bucket.begin(), bucket.end(), by_value);
   std::array positions{bucket.begin(), low, high, bucket.end() - 1};
-  std::sort(positions.begin(), positions.end());
+  std::ranges::sort(positions);
   const auto end = std::unique(positions.begin(), positions.end());
   std::for_each(positions.begin(), end, [&](auto position) { kept.push_back(*position); });
 }

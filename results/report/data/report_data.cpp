@@ -19,9 +19,8 @@ TenantRecord read_tenant(const Store& store, const Tenant& tenant) {
 }
 
 bool has_samples(const std::vector<TenantRecord>& tenants) {
-  return std::any_of(tenants.begin(), tenants.end(), [](const TenantRecord& tenant) {
-    return std::any_of(tenant.samples.begin(), tenant.samples.end(),
-                       [](const auto& samples) { return !samples.empty(); });
+  return std::ranges::any_of(tenants, [](const TenantRecord& tenant) {
+    return std::ranges::any_of(tenant.samples, [](const auto& samples) { return !samples.empty(); });
   });
 }
 
@@ -31,7 +30,7 @@ void read_record(const Store& store, std::vector<const ReportTrial*> candidates,
   throughputs.reserve(candidates.size());
   for (const auto* one : candidates) { throughputs.push_back(*one->trial.images_per_second); }
   const double median = quantile(throughputs, 0.5);
-  std::stable_sort(candidates.begin(), candidates.end(), [&](const auto* a, const auto* b) {
+  std::ranges::stable_sort(candidates, [&](const auto* a, const auto* b) {
     return std::abs(*a->trial.images_per_second - median) < std::abs(*b->trial.images_per_second - median);
   });
   for (const auto* one : candidates) {
@@ -51,8 +50,7 @@ void read_records(const Store& store, ReportData& data) {
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
     for (const auto& one : data.trials) {
       if (one.trial.case_name != comparison.case_name || !is_usable(one.trial)) { continue; }
-      auto known =
-          std::find_if(arms.begin(), arms.end(), [&](const auto& arm) { return arm.first == one.trial.arm; });
+      auto known = std::ranges::find_if(arms, [&](const auto& arm) { return arm.first == one.trial.arm; });
       if (known == arms.end()) { known = arms.insert(arms.end(), {one.trial.arm, {}}); }
       known->second.push_back(&one);
     }

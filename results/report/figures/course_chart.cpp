@@ -135,8 +135,8 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
     if (panel.unit != "images/s") { continue; }
     for (const auto& line : panel.lines) {
       const auto values = values_of(line);
-      const auto lowest = std::min_element(line.points.begin(), line.points.end(),
-                                           [](const Point& a, const Point& b) { return a.value < b.value; });
+      const auto lowest = std::ranges::min_element(
+          line.points, [](const Point& a, const Point& b) { return a.value < b.value; });
       parts.push_back(fmt::format("{}, {}: median {}, lowest {} at {:.3g} s", arm_words(line.arm), line.name,
                                   figure_words(quantile(values, 0.5)), figure_words(lowest->value),
                                   lowest->t_seconds));

@@ -114,7 +114,7 @@ Table table_of(const std::vector<const CaseComparison*>& comparisons, bool with_
 }
 
 bool have_several_sides(const std::vector<const CaseComparison*>& shown) {
-  return std::any_of(shown.begin(), shown.end(), [&](const auto* one) {
+  return std::ranges::any_of(shown, [&](const auto* one) {
     return one->baseline != shown.front()->baseline || one->candidate != shown.front()->candidate;
   });
 }
@@ -169,8 +169,8 @@ std::vector<Chart> forest_charts(const ReportData& data) {
                    {"faster", fmt::format("{} faster ▸", candidate)}};
   if (domain.logarithmic) { chart.scales["x"] = "log"; }
   const auto drawn_with_interval = [&](bool wanted) {
-    return std::any_of(chart.data["rows"].begin(), chart.data["rows"].end(),
-                       [&](const nlohmann::json& row) { return row["interval"] == wanted; });
+    return std::ranges::any_of(chart.data["rows"],
+                               [&](const nlohmann::json& row) { return row["interval"] == wanted; });
   };
   chart.key = {{"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)}};
   if (drawn_with_interval(true)) {

@@ -24,7 +24,7 @@ constexpr HeatClasses loss_classes = {
 
 nlohmann::json heat_cell(const HeatClasses& classes, double value, std::ptrdiff_t row, std::ptrdiff_t column,
                          const std::string& words, const std::string& tip) {
-  const auto level = std::upper_bound(std::begin(classes.ends), std::end(classes.ends), value) - classes.ends;
+  const auto level = std::ranges::upper_bound(classes.ends, value) - classes.ends;
   return {{"row", row},
           {"column", column},
           {"fill", fmt::format("var(--heat-{})", level)},
@@ -97,7 +97,7 @@ Table table_of(const std::vector<Row>& rows) {
                             cell(std::optional(tenant.slowdown), 3), cell(inflation_of(tenant), 3)});
     }
     const auto few = [](const TenantAlone& tenant) { return tenant.tail && tenant.tail->few_samples; };
-    if (std::any_of(row.alone->tenants.begin(), row.alone->tenants.end(), few)) {
+    if (std::ranges::any_of(row.alone->tenants, few)) {
       table.notes.push_back(fmt::format("{}, {}: fewer than 100 steps stand behind a 99th percentile.",
                                         row.case_name, row.arm));
     }
@@ -159,7 +159,7 @@ Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
       worst->neighbour, to_text(*worst->against_alone, true));
   for (const auto& cell : matrix.cells) {
     if (!cell.against_alone) { continue; }
-    const auto row = std::find(rows.begin(), rows.end(), heat_row(cell)) - rows.begin();
+    const auto row = std::ranges::find(rows, heat_row(cell)) - rows.begin();
     const auto column = std::distance(levels.begin(), levels.find(heat_level(cell)));
     const auto& alone = *cell.against_alone;
     chart.data["cells"].push_back(
@@ -213,8 +213,8 @@ std::vector<Chart> isolation_charts(const ReportData& data) {
 std::vector<Chart> neighbour_charts(const ReportData& data) {
   std::vector<Chart> charts;
   for (const auto& matrix : data.isolation.matrices) {
-    const bool any = std::any_of(matrix.cells.begin(), matrix.cells.end(),
-                                 [](const NeighbourCell& cell) { return cell.against_alone.has_value(); });
+    const bool any = std::ranges::any_of(
+        matrix.cells, [](const NeighbourCell& cell) { return cell.against_alone.has_value(); });
     if (any) { charts.push_back(neighbour_chart(matrix, charts.size() + 1)); }
   }
   return charts;

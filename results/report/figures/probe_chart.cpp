@@ -26,7 +26,7 @@ std::vector<SizeCurve> curves_of(const ReportData& data) {
       without_size.size_bytes = curve.key.size_bytes;
       return curve.key == without_size;
     };
-    auto known = std::find_if(curves.begin(), curves.end(), same);
+    auto known = std::ranges::find_if(curves, same);
     if (known == curves.end()) { known = curves.insert(curves.end(), SizeCurve{key, {}}); }
     known->sizes[key.size_bytes] = arms;
   }
@@ -44,9 +44,8 @@ std::string operation_words(const ProbeKey& key) {
 }
 
 bool has_bus(const SizeCurve& curve) {
-  return std::all_of(curve.sizes.begin(), curve.sizes.end(), [](const auto& size) {
-    return std::all_of(size.second.begin(), size.second.end(),
-                       [](const auto& arm) { return !arm.second.bus.empty(); });
+  return std::ranges::all_of(curve.sizes, [](const auto& size) {
+    return std::ranges::all_of(size.second, [](const auto& arm) { return !arm.second.bus.empty(); });
   });
 }
 
@@ -74,8 +73,8 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
       high = std::max(high, *most);
       if (size == curve.sizes.rbegin()->first) { at_largest[arm] = median; }
       const auto key = arm_key(order, arm);
-      const bool named = std::any_of(chart.key.begin(), chart.key.end(),
-                                     [&](const KeyEntry& one) { return one.words == key.words; });
+      const bool named =
+          std::ranges::any_of(chart.key, [&](const KeyEntry& one) { return one.words == key.words; });
       if (!named) { chart.key.push_back(key); }
       chart.data["points"].push_back(
           {{"style", key.mark},

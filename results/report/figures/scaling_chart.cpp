@@ -152,8 +152,7 @@ Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::s
 std::vector<Chart> scaling_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
   for (const auto& [family, steps] : steps_of(data, order)) {
-    const bool scales =
-        std::any_of(steps.begin(), steps.end(), [](const Step& step) { return step.nodes > 1; });
+    const bool scales = std::ranges::any_of(steps, [](const Step& step) { return step.nodes > 1; });
     if (scales) { charts.push_back(chart_of(family, steps, charts.size() + 1)); }
   }
   return charts;

@@ -46,7 +46,7 @@ std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case
         line.nights.push_back({&experiment, mean(found->second)});
       }
     }
-    std::stable_sort(line.nights.begin(), line.nights.end(), [](const DatedMean& a, const DatedMean& b) {
+    std::ranges::stable_sort(line.nights, [](const DatedMean& a, const DatedMean& b) {
       return a.experiment->started_at < b.experiment->started_at;
     });
     if (line.nights.size() < least_experiments) { continue; }

@@ -17,8 +17,8 @@ std::vector<SweptFamily> swept_families(const ReportData& data) {
   for (const auto& comparison : data.comparisons) {
     const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
     if (!swept) { continue; }
-    auto known = std::find_if(families.begin(), families.end(),
-                              [&](const SweptFamily& family) { return family.first == swept->family; });
+    auto known = std::ranges::find_if(
+        families, [&](const SweptFamily& family) { return family.first == swept->family; });
     if (known == families.end()) { known = families.insert(families.end(), {swept->family, {}}); }
     known->second.push_back(&comparison);
   }
@@ -44,8 +44,8 @@ void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& or
   const auto& sweep = *arm.sweep;
   const auto limits = sweep.ci.value_or(Interval{value, value});
   const auto key = arm_key(order, arm.arm);
-  const bool known = std::any_of(chart.key.begin(), chart.key.end(),
-                                 [&](const KeyEntry& one) { return one.words == key.words; });
+  const bool known =
+      std::ranges::any_of(chart.key, [&](const KeyEntry& one) { return one.words == key.words; });
   if (!known) { chart.key.push_back(key); }
   const bool good = sweep.standing == Standing::best || sweep.standing == Standing::as_good;
   chart.data["points"].push_back(

@@ -30,7 +30,7 @@ std::vector<Shared> shared_differences(const ReportData& data) {
   std::vector<Shared> list;
   for (const auto& comparison : data.comparisons) {
     for (const auto& difference : comparison.differences) {
-      auto known = std::find_if(list.begin(), list.end(), [&](const Shared& one) {
+      auto known = std::ranges::find_if(list, [&](const Shared& one) {
         return one.difference->field == difference.field && one.difference->baseline == difference.baseline &&
                one.difference->candidate == difference.candidate &&
                one.difference->detail == difference.detail;

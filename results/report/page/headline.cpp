@@ -64,8 +64,8 @@ std::string failures_phrase(const ReportData& data) {
   std::string words;
   for (const auto& [status, verb] :
        {std::pair{Status::failed, "failed"}, {Status::interrupted, "were interrupted"}}) {
-    const auto count = std::count_if(data.trials.begin(), data.trials.end(),
-                                     [&](const auto& one) { return one.trial.status == status; });
+    const auto count =
+        std::ranges::count_if(data.trials, [&](const auto& one) { return one.trial.status == status; });
     if (count == 0) { continue; }
     const auto* was = count == 1 && status == Status::interrupted ? "was interrupted" : verb;
     words += fmt::format("; {} of {} {}", count, counted(data.trials.size(), "trial"), was);
@@ -78,15 +78,14 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   const std::string margin = fmt::format("{:.4g} %", compare.settings.margin * 100);
   const std::string subject =
       fmt::format("{} against {}", arm_words(compare.candidate), arm_words(compare.baseline));
-  if (std::all_of(cases.begin(), cases.end(), [](const auto* one) { return is_emulated(*one); })) {
+  if (std::ranges::all_of(cases, [](const auto* one) { return is_emulated(*one); })) {
     return fmt::format("No verdict on {}: the virtual machines were emulated", subject);
   }
   std::vector<std::string> parts;
   // What a reader must not miss comes first.
   for (const auto verdict : {Verdict::worse, Verdict::inconclusive, Verdict::non_inferior,
                              Verdict::equivalent, Verdict::better, Verdict::not_comparable}) {
-    const auto count =
-        std::count_if(cases.begin(), cases.end(), [&](const auto* one) { return one->verdict == verdict; });
+    const auto count = std::ranges::count_if(cases, [&](const auto* one) { return one->verdict == verdict; });
     if (count == 0) { continue; }
     const bool all = count == std::ssize(cases);
     const std::string all_words = count == 2 ? "in both cases" : fmt::format("in all {} cases", count);

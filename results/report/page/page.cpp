@@ -141,10 +141,9 @@ std::string differences_sentence(const ReportData& data) {
 /// report asks for predictions of its own accord, a case that can have none is no news.
 bool is_news(const std::string& note, const CaseComparison& comparison) {
   if (note.starts_with("no prediction")) { return false; }
-  return std::none_of(comparison.differences.begin(), comparison.differences.end(),
-                      [&](const auto& difference) {
-                        return note == to_sentence(difference, comparison.baseline, comparison.candidate);
-                      });
+  return std::ranges::none_of(comparison.differences, [&](const auto& difference) {
+    return note == to_sentence(difference, comparison.baseline, comparison.candidate);
+  });
 }
 
 /// "Published figures: NAME (experiment ID)." where any of the experiments was published by somebody.
@@ -186,8 +185,7 @@ json notes_model(const ReportData& data) {
   for (const auto& comparison : data.comparisons) {
     for (const auto& note : comparison.notes) {
       if (!is_news(note, comparison)) { continue; }
-      auto known = std::find_if(by_sentence.begin(), by_sentence.end(),
-                                [&](const auto& one) { return one.first == note; });
+      auto known = std::ranges::find_if(by_sentence, [&](const auto& one) { return one.first == note; });
       if (known == by_sentence.end()) { known = by_sentence.insert(by_sentence.end(), {note, {}}); }
       known->second.push_back(comparison.case_name);
     }

@@ -57,7 +57,7 @@ std::string remark(const Trial& trial) {
 /// "2026-11-20 08:06:49": to the second, as people write it.
 std::string moment(const std::string& time) {
   std::string text = time.substr(0, 19);
-  std::replace(text.begin(), text.end(), 'T', ' ');
+  std::ranges::replace(text, 'T', ' ');
   return text;
 }
 
@@ -86,9 +86,8 @@ nlohmann::json trials_model(const ReportData& data) {
   for (const auto& one : data.trials) {
     if (experiment == nullptr || experiment->id != one.trial.experiment ||
         tables.back()["rows"].size() == rows_of_table) {
-      experiment =
-          &*std::find_if(data.experiments.begin(), data.experiments.end(),
-                         [&](const auto& candidate) { return candidate.id == one.trial.experiment; });
+      experiment = &*std::ranges::find_if(
+          data.experiments, [&](const auto& candidate) { return candidate.id == one.trial.experiment; });
       tables.push_back({{"experiment", experiment->id},
                         {"first", number + 1},
                         {"has_remarks", false},

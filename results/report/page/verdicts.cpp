@@ -71,7 +71,7 @@ std::string throughput_words(const CaseComparison& comparison, const std::string
 /// Whether every row compares the same two arms, so that the table's head can name them.
 bool have_one_pair(const ReportData& data) {
   const auto& all = data.comparisons;
-  return std::all_of(all.begin(), all.end(), [&](const CaseComparison& one) {
+  return std::ranges::all_of(all, [&](const CaseComparison& one) {
     return one.baseline == all.front().baseline && one.candidate == all.front().candidate;
   });
 }
@@ -112,7 +112,7 @@ json verdicts_model(const ReportData& data) {
   json rows = json::array();
   for (const auto& comparison : data.comparisons) {
     auto row = row_of(comparison, one_pair);
-    const auto same = std::find_if(rows.begin(), rows.end(), [&](const json& known) {
+    const auto same = std::ranges::find_if(rows, [&](const json& known) {
       return known["measured"] == false && known["remark"] == row["remark"] && known["sides"] == row["sides"];
     });
     if (!comparison.test && same != rows.end()) {

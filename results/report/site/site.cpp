@@ -21,7 +21,7 @@ namespace {
 
 bool is_plain_name(const std::string& id) {
   constexpr std::size_t most_bytes = 100;
-  return !id.empty() && id.size() <= most_bytes && std::all_of(id.begin(), id.end(), [](char c) {
+  return !id.empty() && id.size() <= most_bytes && std::ranges::all_of(id, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
   });
 }
@@ -74,8 +74,8 @@ void sort_by_news(std::vector<SeriesState>& series) {
     }
     return 3;
   };
-  std::stable_sort(series.begin(), series.end(),
-                   [&](const SeriesState& a, const SeriesState& b) { return rank(a) < rank(b); });
+  std::ranges::stable_sort(series,
+                           [&](const SeriesState& a, const SeriesState& b) { return rank(a) < rank(b); });
 }
 
 std::string index_html(const SiteData& data, SiteReport& report) {
@@ -120,9 +120,8 @@ SiteReport write_site(const Store& store, const SiteRequest& request, const fs::
   for (auto night = data.nights.end() - static_cast<std::ptrdiff_t>(pages); night != data.nights.end();
        ++night) {
     const auto& id = (*night)->experiment;
-    const bool has_trials = std::any_of(trials.begin(), trials.end(), [&](const ExperimentSummary& one) {
-      return one.experiment.id == id && one.trials > 0;
-    });
+    const bool has_trials = std::ranges::any_of(
+        trials, [&](const ExperimentSummary& one) { return one.experiment.id == id && one.trials > 0; });
     if (has_trials) { write_night(store, request, id, folder / page_name(id), report); }
   }
   data.link = [&](const Night& night) {

@@ -156,8 +156,7 @@ CheckAnswer no_unbind_is_stuck(const DeviceHost& host) {
 
 bool wipes(const HostDevice& device) {
   const auto& methods = device.function.reset_methods;
-  return std::any_of(methods.begin(), methods.end(),
-                     [](const auto& method) { return method == "flr" || method == "bus"; });
+  return std::ranges::any_of(methods, [](const auto& method) { return method == "flr" || method == "bus"; });
 }
 
 /// Of a device of another class than those that are lent for training, it is only said.
@@ -177,8 +176,8 @@ CheckAnswer they_can_be_reset(const DeviceHost& host) {
 
 bool clears_devices(const DeviceHost& host) {
   const auto wanted = host.demand ? host.demand->devices() : std::vector<PlacedDevice>();
-  return std::any_of(wanted.begin(), wanted.end(),
-                     [](const auto& one) { return one.grant.between_tenants != BetweenTenants::none; });
+  return std::ranges::any_of(
+      wanted, [](const auto& one) { return one.grant.between_tenants != BetweenTenants::none; });
 }
 
 CheckAnswer they_can_be_cleared(const DeviceHost& host) {

@@ -54,7 +54,7 @@ CheckAnswer clocks_are_free(const DeviceHost& host) {
 /// NVSwitches that the host keeps: those that a VM has are its own business.
 bool has_nvswitches(const DeviceHost& host) {
   const auto& devices = host.inventory.devices;
-  return has_gpus(host) && std::any_of(devices.begin(), devices.end(), [](const auto& device) {
+  return has_gpus(host) && std::ranges::any_of(devices, [](const auto& device) {
            return device.device_class == DeviceClass::nvswitch && device.function.driver != "vfio-pci";
          });
 }

@@ -19,12 +19,11 @@ CheckAnswer iommu_is_on(const DeviceHost& host) {
 bool go_together(const DeviceHost& host, const std::string& one, const std::string& other) {
   if (!host.demand) { return false; }
   const auto gets = [](const VmDemand& vm, const std::string& address) {
-    return std::any_of(vm.devices.begin(), vm.devices.end(),
-                       [&](const auto& device) { return device.grant.address == address; });
+    return std::ranges::any_of(vm.devices,
+                               [&](const auto& device) { return device.grant.address == address; });
   };
   const auto& vms = host.demand->vms;
-  return std::any_of(vms.begin(), vms.end(),
-                     [&](const auto& vm) { return gets(vm, one) && gets(vm, other); });
+  return std::ranges::any_of(vms, [&](const auto& vm) { return gets(vm, one) && gets(vm, other); });
 }
 
 CheckAnswer groups_are_their_own(const DeviceHost& host) {

@@ -27,13 +27,13 @@ std::set<std::string> open_groups(const DeviceHost& host) {
 
 bool is_held(const fs::path& device, const std::set<std::string>& open) {
   const auto nodes = vfio_nodes(device);
-  return std::any_of(nodes.begin(), nodes.end(), [&](const auto& node) { return open.contains(node); });
+  return std::ranges::any_of(nodes, [&](const auto& node) { return open.contains(node); });
 }
 
 bool matters(const DeviceHost& host, const std::string& address) {
   if (!host.demand) { return true; }
   const auto devices = host.devices();
-  return std::any_of(devices.begin(), devices.end(), [&](const auto* device) {
+  return std::ranges::any_of(devices, [&](const auto* device) {
     return device->function.address == address || device->function.physical_function == address;
   });
 }
@@ -61,9 +61,8 @@ void look_at_vgpu(const DeviceHost& host, const PciFunction& pci, const std::set
 /// /etc/mdevctl.d/PARENT/UUID: defined, to be there whether or not a VM runs.
 bool is_defined(const DeviceHost& host, const std::string& uuid) {
   const auto parents = names_in(host, "etc/mdevctl.d");
-  return std::any_of(parents.begin(), parents.end(), [&](const auto& parent) {
-    return exists(host, fs::path("etc/mdevctl.d") / parent / uuid);
-  });
+  return std::ranges::any_of(
+      parents, [&](const auto& parent) { return exists(host, fs::path("etc/mdevctl.d") / parent / uuid); });
 }
 
 void look_at_mdevs(const DeviceHost& host, const std::set<std::string>& open, Words& leaks) {

@@ -20,8 +20,8 @@ CheckAnswer links_are_wide(const DeviceHost& host) {
 
 bool counts_errors(const DeviceHost& host) {
   const auto devices = host.devices();
-  return std::any_of(devices.begin(), devices.end(),
-                     [](const auto* device) { return read_link_errors(device->function).has_value(); });
+  return std::ranges::any_of(
+      devices, [](const auto* device) { return read_link_errors(device->function).has_value(); });
 }
 
 CheckAnswer no_link_errors(const DeviceHost& host) {
@@ -52,9 +52,9 @@ std::vector<const HostDevice*> active_adapters(const DeviceHost& host) {
   std::vector<const HostDevice*> found;
   const auto wanted = host.devices();
   for (const auto& device : host.inventory.devices) {
-    const bool is_wanted = !host.demand || std::find(wanted.begin(), wanted.end(), &device) != wanted.end();
-    const bool is_active = std::any_of(device.ports.begin(), device.ports.end(),
-                                       [](const auto& port) { return port.state == "ACTIVE"; });
+    const bool is_wanted = !host.demand || std::ranges::find(wanted, &device) != wanted.end();
+    const bool is_active =
+        std::ranges::any_of(device.ports, [](const auto& port) { return port.state == "ACTIVE"; });
     if (is_wanted && is_active) { found.push_back(&device); }
   }
   return found;

@@ -62,8 +62,7 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
   }
   if (host.demand) { return none_of(lacking, "hugepages free: " + join(free, ", "), fix); }
   const auto& nodes = host.inventory.numa_nodes;
-  const bool any =
-      std::any_of(nodes.begin(), nodes.end(), [](const auto& node) { return node.free_hugepages_1gib > 0; });
+  const bool any = std::ranges::any_of(nodes, [](const auto& node) { return node.free_hugepages_1gib > 0; });
   if (any) { return {"1 GiB pages free: " + join(free, ", ")}; }
   return {"no 1 GiB page is free: a VM with a GPU has all its memory pinned, page by page", fix,
           Severity::warns};

@@ -44,8 +44,7 @@ bool wants_more_of_qemu(const DeviceHost& host) {
   if (!host.demand) { return host.gpus().size() > 1; }
   const auto devices = host.demand->devices();
   return host.demand->clique != Clique::off ||
-         std::any_of(devices.begin(), devices.end(),
-                     [](const auto& device) { return device.vfio == Vfio::iommufd; });
+         std::ranges::any_of(devices, [](const auto& device) { return device.vfio == Vfio::iommufd; });
 }
 
 CheckAnswer qemu_can(const DeviceHost& host) {
@@ -60,9 +59,9 @@ CheckAnswer qemu_can(const DeviceHost& host) {
 
 bool has_huge_bars(const DeviceHost& host) {
   const auto gpus = host.gpus();
-  return std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
+  return std::ranges::any_of(gpus, [](const auto* gpu) {
     const auto& bars = gpu->function.bars;
-    return std::any_of(bars.begin(), bars.end(), [](const auto& bar) { return bar.bytes >= huge_bar_bytes; });
+    return std::ranges::any_of(bars, [](const auto& bar) { return bar.bytes >= huge_bar_bytes; });
   });
 }
 

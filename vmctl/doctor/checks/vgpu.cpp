@@ -29,7 +29,7 @@ constexpr const char* vgpus = "a scenario wants vGPUs, or the host's driver make
 bool is_about_vgpus(const DeviceHost& host) {
   if (host.demand) { return !vgpus_wanted(host).empty(); }
   const auto gpus = host.gpus();
-  return std::any_of(gpus.begin(), gpus.end(), [&](const auto* gpu) {
+  return std::ranges::any_of(gpus, [&](const auto* gpu) {
     return carries_vgpus(*gpu) || (gpu->mechanism == Mechanism::undecided && has_vgpu_driver(host));
   });
 }
@@ -37,15 +37,14 @@ bool is_about_vgpus(const DeviceHost& host) {
 constexpr const char* nvidia_vgpus = "vGPUs of NVIDIA's are wanted or made";
 bool is_about_nvidia_vgpus(const DeviceHost& host) {
   const auto gpus = host.gpus();
-  return is_about_vgpus(host) && std::any_of(gpus.begin(), gpus.end(),
-                                             [](const auto* gpu) { return gpu->function.vendor == nvidia; });
+  return is_about_vgpus(host) &&
+         std::ranges::any_of(gpus, [](const auto* gpu) { return gpu->function.vendor == nvidia; });
 }
 
 CheckAnswer manager_runs(const DeviceHost& host) {
   Words wrong;
   const auto gpus = host.gpus();
-  const bool offers =
-      std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) { return carries_vgpus(*gpu); });
+  const bool offers = std::ranges::any_of(gpus, [](const auto* gpu) { return carries_vgpus(*gpu); });
   if (!has_vgpu_driver(host) && !offers) {
     wrong.emplace_back("the driver is not that of a vGPU host (no module nvidia_vgpu_vfio)");
   }
@@ -103,10 +102,10 @@ CheckAnswer types_can_be_made(const DeviceHost& host) {
   }
   if (!host.demand) {
     const auto gpus = host.gpus();
-    const bool any = std::any_of(gpus.begin(), gpus.end(), [](const auto* gpu) {
+    const bool any = std::ranges::any_of(gpus, [](const auto* gpu) {
       const auto& types = gpu->vgpu_types;
-      return std::any_of(types.begin(), types.end(),
-                         [](const auto& type) { return type.available_instances.value_or(1) > 0; });
+      return std::ranges::any_of(types,
+                                 [](const auto& type) { return type.available_instances.value_or(1) > 0; });
     });
     if (!any) { lacking.emplace_back("no GPU can make a vGPU of any type"); }
   }

@@ -27,7 +27,7 @@ std::vector<const HostDevice*> DeviceHost::devices() const {
   std::vector<const HostDevice*> found;
   if (demand) {
     for (const auto& [grant, device] : wanted()) {
-      if (std::find(found.begin(), found.end(), device) == found.end()) { found.push_back(device); }
+      if (std::ranges::find(found, device) == found.end()) { found.push_back(device); }
     }
     return found;
   }
@@ -50,7 +50,7 @@ std::vector<const HostDevice*> DeviceHost::rebound() const {
       return device->mechanism != Mechanism::passthrough && device->mechanism != Mechanism::undecided;
     }
     const auto wanted = demand->devices();
-    return std::none_of(wanted.begin(), wanted.end(), [&](const PlacedDevice& one) {
+    return std::ranges::none_of(wanted, [&](const PlacedDevice& one) {
       return one.grant.address == device->function.address &&
              (one.grant.kind == GrantKind::passthrough || one.grant.kind == GrantKind::virtual_function);
     });
@@ -66,7 +66,7 @@ const GpuReport* DeviceHost::report_on(const HostDevice& gpu) const {
 }
 
 bool DeviceHost::is_leased(const std::string& address) const {
-  return std::find(leased.begin(), leased.end(), address) != leased.end();
+  return std::ranges::find(leased, address) != leased.end();
 }
 
 }  // namespace virtrain::vmctl

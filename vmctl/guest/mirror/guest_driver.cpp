@@ -85,7 +85,7 @@ std::optional<std::pair<fs::path, std::string>> find_module(const fs::path& modu
     for (const auto& entry : fs::recursive_directory_iterator(modules / home.folder, ignored)) {
       if (is_driver(entry.path())) { found.push_back(entry.path()); }
     }
-    if (!found.empty()) { return std::pair(*std::min_element(found.begin(), found.end()), home.origin); }
+    if (!found.empty()) { return std::pair(*std::ranges::min_element(found), home.origin); }
   }
   return std::nullopt;
 }

@@ -244,7 +244,7 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
 
 GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progress) {
   const auto agent = [](const CarriedFile& file) { return file.target == guest_agent; };
-  if (std::none_of(spec.files.begin(), spec.files.end(), agent)) {
+  if (std::ranges::none_of(spec.files, agent)) {
     throw Error("build the guest image", ErrorCode::bad_input,
                 std::string("no file is carried to ") + guest_agent + ", which the guest starts");
   }

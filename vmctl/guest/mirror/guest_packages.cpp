@@ -114,7 +114,7 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
     const auto link_owner = owner_of(library);
     if (!link_owner.empty()) { needs.packages.insert(link_owner); }
     const fs::path path = library;
-    if (std::find(searched.begin(), searched.end(), path.parent_path()) == searched.end()) {
+    if (std::ranges::find(searched, path.parent_path()) == searched.end()) {
       needs.symlinks[std::string(link_folder) + path.filename().string()] = real;
     } else if (link_owner.empty() && fs::is_symlink(library)) {
       needs.symlinks[in_usr(library)] = real;

@@ -164,7 +164,7 @@ std::vector<std::string> read_packages(const fs::path& image) {
   for (const auto& line : split(text, '\n')) {
     if (!trim(line).empty()) { packages.emplace_back(trim(line)); }
   }
-  std::sort(packages.begin(), packages.end());
+  std::ranges::sort(packages);
   return packages;
 }
 
@@ -189,7 +189,7 @@ GuestKernel find_guest_kernel(const fs::path& root) {
     throw Error("find a kernel for the guest", ErrorCode::host_unable,
                 fmt::format("/boot/vmlinuz-{0} may only be read by root (run as root, or chmod a+r "
                             "/boot/vmlinuz-{0})",
-                            *std::max_element(closed.begin(), closed.end(), older)));
+                            *std::ranges::max_element(closed, older)));
   }
   if (versions.empty()) {
     throw Error(
@@ -198,9 +198,9 @@ GuestKernel find_guest_kernel(const fs::path& root) {
   }
   struct utsname running {};
   ::uname(&running);
-  const bool has_running = std::find(versions.begin(), versions.end(), running.release) != versions.end();
+  const bool has_running = std::ranges::find(versions, running.release) != versions.end();
   const auto version =
-      has_running ? std::string(running.release) : *std::max_element(versions.begin(), versions.end(), older);
+      has_running ? std::string(running.release) : *std::ranges::max_element(versions, older);
   return {root / "boot" / (std::string(prefix) + version), root / "lib/modules" / version, version};
 }
 

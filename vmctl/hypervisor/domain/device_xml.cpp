@@ -151,7 +151,7 @@ std::vector<int> cliques(const Devices& granted, Clique clique) {
 
 void add_cliques(pugi::xml_node domain, const Devices& granted, Clique clique) {
   const auto numbers = cliques(granted, clique);
-  if (std::all_of(numbers.begin(), numbers.end(), [](int number) { return number < 0; })) { return; }
+  if (std::ranges::all_of(numbers, [](int number) { return number < 0; })) { return; }
   domain.append_attribute("xmlns:qemu").set_value(qemu_namespace);
   auto override_node = add(domain, "qemu:override");
   for (std::size_t i = 0; i < granted.size(); ++i) {

@@ -127,8 +127,7 @@ class BusNumbers {
     }
     next_ = bus_number + 1;
     auto children = below_[index];
-    std::sort(children.begin(), children.end(),
-              [](const auto* a, const auto* b) { return *a->plug < *b->plug; });
+    std::ranges::sort(children, [](const auto* a, const auto* b) { return *a->plug < *b->plug; });
     for (const auto* child : children) { number_below(child->index, next_, cell); }
   }
 
@@ -192,7 +191,7 @@ std::vector<std::vector<int>> nodes_of_cells(pugi::xml_node domain) {
 const HostDevice* find_device(const std::vector<HostDevice>& devices, const std::string& address) {
   for (const auto& device : devices) {
     const auto& parts = device.function.virtual_functions;
-    if (device.function.address == address || std::find(parts.begin(), parts.end(), address) != parts.end()) {
+    if (device.function.address == address || std::ranges::find(parts, address) != parts.end()) {
       return &device;
     }
   }
@@ -203,7 +202,7 @@ int cell_of(const ForeignDomain& domain, const ForeignDevice& device, int host_n
   if (device.cell) { return *device.cell; }
   for (std::size_t cell = 0; cell < domain.host_nodes_of_cells.size(); ++cell) {
     const auto& nodes = domain.host_nodes_of_cells[cell];
-    if (std::find(nodes.begin(), nodes.end(), host_node) != nodes.end()) { return static_cast<int>(cell); }
+    if (std::ranges::find(nodes, host_node) != nodes.end()) { return static_cast<int>(cell); }
   }
   return 0;
 }
@@ -247,7 +246,7 @@ class SwitchDrawer {
     };
     const auto shared = [&](std::size_t level) {
       const auto first = bridge_at(group.front(), level);
-      return !first.empty() && std::all_of(group.begin(), group.end(), [&](const auto& member) {
+      return !first.empty() && std::ranges::all_of(group, [&](const auto& member) {
         return bridge_at(member, level) == first;
       });
     };

@@ -22,9 +22,8 @@ std::vector<Members> grouped(const Members& members, KeyOf&& key_of) {
   std::vector<Members> groups;
   for (const auto member : members) {
     const std::string key = key_of(member);
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const Members& group) {
-      return !key.empty() && key_of(group.front()) == key;
-    });
+    const auto same = std::ranges::find_if(
+        groups, [&](const Members& group) { return !key.empty() && key_of(group.front()) == key; });
     if (same == groups.end()) {
       groups.push_back({member});
     } else {
@@ -62,7 +61,7 @@ class LayoutBuilder {
 
   void add_complex(const Members& members) {
     GuestController expander{next_index_++, "pcie-expander-bus", {}, take_bus(), {}, ""};
-    const auto cell = std::find(cells_.begin(), cells_.end(), devices_[members.front()].numa_node);
+    const auto cell = std::ranges::find(cells_, devices_[members.front()].numa_node);
     if (cell != cells_.end()) { expander.numa_cell = static_cast<int>(cell - cells_.begin()); }
     const Bus bus{expander.index, expander.bus_number};
     layout_.controllers.push_back(std::move(expander));
@@ -119,8 +118,8 @@ class LayoutBuilder {
 
   bool share_bridge(const Members& members, std::size_t depth) const {
     const auto first = bridge(members[0], depth);
-    return !first.empty() && std::all_of(members.begin(), members.end(),
-                                         [&](std::size_t i) { return bridge(i, depth) == first; });
+    return !first.empty() &&
+           std::ranges::all_of(members, [&](std::size_t i) { return bridge(i, depth) == first; });
   }
 
   static std::string address_on(Bus bus, int slot) {

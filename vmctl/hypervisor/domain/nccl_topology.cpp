@@ -18,8 +18,8 @@ bool concerns_nccl(const PlacedDevice& device) {
 
 std::string nccl_topology(const DomainSpec& spec) {
   const auto& devices = spec.devices;
-  if (std::none_of(devices.begin(), devices.end(),
-                   [](const auto& device) { return device.device_class == DeviceClass::gpu; })) {
+  if (std::ranges::none_of(devices,
+                           [](const auto& device) { return device.device_class == DeviceClass::gpu; })) {
     return "";
   }
   const auto layout = guest_layout(devices, host_nodes(spec));

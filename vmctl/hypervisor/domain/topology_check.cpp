@@ -71,8 +71,8 @@ class TopologyChecker {
   }
 
   const PciFunction* at(const std::string& address) const {
-    const auto found = std::find_if(guest_.begin(), guest_.end(),
-                                    [&](const auto& function) { return function.address == address; });
+    const auto found =
+        std::ranges::find_if(guest_, [&](const auto& function) { return function.address == address; });
     return found == guest_.end() ? nullptr : &*found;
   }
 
@@ -108,7 +108,7 @@ class TopologyChecker {
 
   void check_numa_node(std::size_t i) {
     const auto cells = host_nodes(spec_);
-    const auto cell = std::find(cells.begin(), cells.end(), devices_[i].numa_node);
+    const auto cell = std::ranges::find(cells, devices_[i].numa_node);
     if (cell == cells.end()) { return; }
     const int planned = static_cast<int>(cell - cells.begin());
     if (found_[i]->numa_node == planned) { return; }
@@ -159,7 +159,7 @@ class TopologyChecker {
     auto indexes = layout_.slots[a].controllers;
     const auto& more = layout_.slots[b].controllers;
     indexes.insert(indexes.end(), more.begin(), more.end());
-    std::sort(indexes.begin(), indexes.end());
+    std::ranges::sort(indexes);
     indexes.erase(std::unique(indexes.begin(), indexes.end()), indexes.end());
     return fragment([&](pugi::xml_node node) {
       for (const int index : indexes) { add_controller(node, layout_.controller(index)); }
@@ -172,7 +172,7 @@ class TopologyChecker {
     for (std::size_t i = 0; i < devices_.size(); ++i) {
       if (devices_[i].device_class == DeviceClass::gpu) { gpus.push_back(i); }
     }
-    std::sort(gpus.begin(), gpus.end(), [&](std::size_t a, std::size_t b) {
+    std::ranges::sort(gpus, [&](std::size_t a, std::size_t b) {
       return layout_.slots[a].guest_address < layout_.slots[b].guest_address;
     });
     return gpus;

@@ -153,8 +153,7 @@ constexpr const char* users_lock = "libvirt-users.lock";
 constexpr std::array names_of_daemons{"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"};
 
 bool started_any() {
-  return std::any_of(names_of_daemons.begin(), names_of_daemons.end(),
-                     [](const char* name) { return started(name).has_value(); });
+  return std::ranges::any_of(names_of_daemons, [](const char* name) { return started(name).has_value(); });
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace {
 
 bool is_daemon(const ProcessInfo& process) {
   constexpr std::array<std::string_view, 3> names = {"libvirtd", "virtqemud", "virtnetworkd"};
-  return std::find(names.begin(), names.end(), process.name) != names.end();
+  return std::ranges::find(names, process.name) != names.end();
 }
 
 /// QEMU as libvirt asks it what it can do (qemuProcessQMPLaunch in src/qemu/qemu_process.c). It is no child
@@ -20,8 +20,7 @@ bool is_daemon(const ProcessInfo& process) {
 bool answers_libvirt(const ProcessInfo& process) {
   const auto arguments = process_arguments(process.pid);
   return process.name.starts_with("qemu") &&
-         std::any_of(arguments.begin(), arguments.end(),
-                     [](const auto& one) { return one.starts_with("none,accel="); });
+         std::ranges::any_of(arguments, [](const auto& one) { return one.starts_with("none,accel="); });
 }
 
 }  // namespace

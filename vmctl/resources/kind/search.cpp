@@ -27,7 +27,7 @@ std::optional<uid_t> Search::libvirt_holder() const {
 }
 
 bool Search::has_domain_like(const std::string& name) const {
-  return std::any_of(domain_names_.begin(), domain_names_.end(), [&](const auto& domain) {
+  return std::ranges::any_of(domain_names_, [&](const auto& domain) {
     return domain.starts_with(name) || name.starts_with(domain);
   });
 }
@@ -109,8 +109,8 @@ void Search::spare_what_has_just_begun() {
 
 CleanupView Search::sorted() {
   spare_what_has_just_begun();
-  std::stable_sort(view_.leftovers.begin(), view_.leftovers.end(),
-                   [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
+  std::ranges::stable_sort(view_.leftovers,
+                           [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
   view_.live = live_experiments_;
   return std::move(view_);
 }

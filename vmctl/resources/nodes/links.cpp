@@ -14,8 +14,7 @@ constexpr std::string_view namespace_prefix = "vt-";
 
 bool has_foreign_port(const std::string& bridge) {
   const auto ports = bridge_ports(bridge);
-  return std::any_of(ports.begin(), ports.end(),
-                     [](const auto& port) { return !port.starts_with(device_prefix); });
+  return std::ranges::any_of(ports, [](const auto& port) { return !port.starts_with(device_prefix); });
 }
 
 bool has_alias(const std::string& device) {
@@ -28,8 +27,8 @@ void find_links(Search& search) {
     const auto kind = link_kind(device);
     const auto marked = link_experiment(device);
     if (!marked && !device.starts_with(device_prefix)) { continue; }
-    const bool is_of_libvirt = std::any_of(search.networks.begin(), search.networks.end(),
-                                           [&](const auto& network) { return network.bridge == device; });
+    const bool is_of_libvirt =
+        std::ranges::any_of(search.networks, [&](const auto& network) { return network.bridge == device; });
     if (kind == LinkKind::tap || is_of_libvirt) { continue; }
     const bool other_alias = !marked && has_alias(device);
     if (kind == LinkKind::other || other_alias || (kind == LinkKind::bridge && has_foreign_port(device))) {
