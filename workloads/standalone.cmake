@@ -1,6 +1,6 @@
 # The workloads without the rest of the project, for any machine with a compiler. Headers needed: CLI11, fmt and
-# nlohmann_json, from the system or from a folder of their own (-DCMAKE_INCLUDE_PATH=FOLDER). Used if found: oneDNN (GEMM
-# rate, CPU trainer). -DVIRTRAIN_MPI=OFF leaves MPI out: then nothing runs on more than one rank.
+# nlohmann_json, from the system or from a folder of their own (-DCMAKE_INCLUDE_PATH=FOLDER). Used if found: oneDNN
+# (GEMM rate, CPU trainer). -DVIRTRAIN_MPI=OFF leaves MPI out: then nothing runs on more than one rank.
 option(VIRTRAIN_MPI "Ranks by MPI" ON)
 option(VIRTRAIN_STANDALONE_TESTS "The tests that need a GPU, where Catch2 is found" OFF)
 set(CMAKE_CXX_STANDARD 20)
@@ -36,5 +36,6 @@ add_library(fmt::fmt INTERFACE IMPORTED)
 set_target_properties(fmt::fmt PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${FMT_INCLUDE_DIR} INTERFACE_COMPILE_DEFINITIONS FMT_HEADER_ONLY)
 add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
-set_target_properties(nlohmann_json::nlohmann_json PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${NLOHMANN_JSON_INCLUDE_DIR})
+set_target_properties(nlohmann_json::nlohmann_json PROPERTIES
+  INTERFACE_INCLUDE_DIRECTORIES ${NLOHMANN_JSON_INCLUDE_DIR})
 add_subdirectory(${CMAKE_CURRENT_LIST_DIR}/../common common-base)

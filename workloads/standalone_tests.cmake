@@ -1,5 +1,6 @@
-# The tests that need a GPU or ask cuDNN, built without the rest of the project for scripts/gpu-check and scripts/try-cuda12.
-# Catch2 as tests/support/catch.h takes it: version 3, which has a library, before version 2, which has only headers.
+# The tests that need a GPU or ask cuDNN, built without the rest of the project for scripts/gpu-check and
+# scripts/try-cuda12. Catch2 as tests/support/catch.h takes it: version 3, which has a library, before version 2, which
+# has only headers.
 find_path(CATCH2_INCLUDE_DIR NAMES catch2/catch_all.hpp catch2/catch.hpp)
 set(catch2_found ${CATCH2_INCLUDE_DIR})
 set(catch2_library "")
@@ -9,14 +10,17 @@ if(EXISTS "${CATCH2_INCLUDE_DIR}/catch2/catch_all.hpp")
   set(catch2_library ${CATCH2_LIBRARY})
 endif()
 if(NOT VIRTRAIN_CUDA_FOUND OR NOT catch2_found)
-  message(STATUS "without the GPU's tests: they need the CUDA trainer and Catch2 (found: ${CATCH2_INCLUDE_DIR} ${catch2_library})")
+  message(STATUS
+    "without the GPU's tests: they need the CUDA trainer and Catch2 (found: ${CATCH2_INCLUDE_DIR} ${catch2_library})")
   return()
 endif()
 set(tests ${CMAKE_CURRENT_LIST_DIR}/../tests)
 set(cuda_tests ${tests}/workloads/resnet50/cuda)
 add_library(virtrain_gpu_tests OBJECT
-  ${tests}/support/main.cpp ${cuda_tests}/interpreter/operation_reference.cpp ${cuda_tests}/interpreter/plain_convolution.cpp
-  ${cuda_tests}/interpreter/plain_kernels.cpp  ${cuda_tests}/interpreter/step_interpreter.cpp ${cuda_tests}/interpreter/training_case.cpp)
+  ${tests}/support/main.cpp ${cuda_tests}/interpreter/operation_reference.cpp
+  ${cuda_tests}/interpreter/plain_convolution.cpp
+  ${cuda_tests}/interpreter/plain_kernels.cpp ${cuda_tests}/interpreter/step_interpreter.cpp
+  ${cuda_tests}/interpreter/training_case.cpp)
 virtrain_target_options(virtrain_gpu_tests)
 target_include_directories(virtrain_gpu_tests SYSTEM PUBLIC ${CATCH2_INCLUDE_DIR} ${CUDAToolkit_INCLUDE_DIRS})
 target_compile_definitions(virtrain_gpu_tests PUBLIC

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <memory>
@@ -106,6 +107,20 @@ void add_address(const Interface& device, const std::string& address) {
 
 std::string mac_text(const Mac& mac) {
   return fmt::format("{:02x}", fmt::join(mac, ":"));
+}
+
+Mac parse_mac(const std::string& text) {
+  Mac mac{};
+  bool is_mac = text.size() == mac.size() * 3 - 1;
+  for (std::size_t i = 0; is_mac && i < mac.size(); ++i) {
+    const char* begin = text.data() + i * 3;
+    const auto [end, error] = std::from_chars(begin, begin + 2, mac[i], 16);
+    is_mac = error == std::errc() && end == begin + 2 && (i + 1 == mac.size() || *end == ':');
+  }
+  if (!is_mac) {
+    throw Error("read an address", ErrorCode::bad_input, "'" + text + "' is not a MAC address");
+  }
+  return mac;
 }
 
 std::string address_text(const in_addr& address) {

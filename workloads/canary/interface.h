@@ -29,7 +29,8 @@ void add_address(const Interface& device, const std::string& address);
 std::string mac_text(const Mac& mac);
 std::string address_text(const in_addr& address);
 std::string address_text(const in6_addr& address);
-/// Throws Error(bad_input).
+/// Throw Error(bad_input).
+Mac parse_mac(const std::string& text);
 in_addr parse_ipv4(const std::string& text);
 in6_addr parse_ipv6(const std::string& text);
 

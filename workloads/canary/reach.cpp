@@ -27,6 +27,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 /// Broadcasts and questions are repeated: the first ones may come before a bridge forwards.
 constexpr std::chrono::milliseconds question_period{500};
+/// After the last frame of a scan.
+constexpr std::chrono::seconds last_answers{1};
 
 std::string name_of_canary(const ReachRequest& request, std::string_view bytes) {
   for (const auto& one : request.canaries) {
@@ -53,10 +55,19 @@ class Reach {
   }
 
   ReachReport run() {
-    if (device_) { open_listeners(); }
-    const auto end = Clock::now() + request_.time;
-    auto ask = Clock::now();
+    if (device_) {
+      open_listeners();
+      scanner_.emplace(*device_, parse_ipv4(request_.source), request_.scans);
+    }
+    const auto begin = Clock::now();
+    const auto latest = begin + std::max(request_.time, request_.scan_time);
+    auto end = begin + request_.time;
+    auto ask = begin;
     while (Clock::now() < end) {
+      if (is_scanning()) {
+        send_scan();
+        end = std::min(latest, std::max(end, Clock::now() + last_answers));
+      }
       if (Clock::now() >= ask) {
         ask_all();
         ask = Clock::now() + question_period;
@@ -66,10 +77,29 @@ class Reach {
     for (const auto& one : attempts_) {  // somebody took the connection and said nothing
       if (one.connected) { answer(*one.target, "connected", "", name_of_canary(request_, one.greeting)); }
     }
+    if (scanner_) { report_.scans = scanner_->report(); }
     return std::move(report_);
   }
 
  private:
+  bool is_scanning() const { return scanner_ && !scanner_->is_done(); }
+
+  /// As many as the device takes now, and not so many that their answers are lost before they are read.
+  void send_scan() {
+    constexpr int most_frames = 128;
+    sockaddr_ll to{};
+    to.sll_family = AF_PACKET;
+    to.sll_ifindex = device_->index;
+    for (int i = 0; i < most_frames && is_scanning(); ++i) {
+      const auto frame = scanner_->frame();
+      if (::sendto(packets_.get(), frame.data(), frame.size(), MSG_DONTWAIT,
+                   reinterpret_cast<const sockaddr*>(&to), sizeof to) < 0) {
+        return;
+      }
+      scanner_->sent();
+    }
+  }
+
   void answer(const Target& target, const char* how, const std::string& who, const std::string& canary) {
     if (!answered_.insert(target.name + " " + who).second) { return; }
     report_.answers.push_back({target.name, how, who, canary});
@@ -197,7 +227,7 @@ class Reach {
     }
     events.push_back({packets_.get(), POLLIN, 0});  // -1, which poll passes over, without a device
     events.push_back({pings_.get(), POLLIN, 0});
-    if (::poll(events.data(), events.size(), 100) <= 0) { return; }
+    if (::poll(events.data(), events.size(), is_scanning() ? 1 : 100) <= 0) { return; }
     const auto count = attempts_.size();
     for (std::size_t i = count; i > 0; --i) {
       if (events[i - 1].revents != 0 && !advance(attempts_[i - 1])) {
@@ -242,6 +272,7 @@ class Reach {
       ether_header header{};
       std::memcpy(&header, frame.data(), sizeof header);
       const auto body = frame.substr(sizeof header);
+      scanner_->take(frame);
       if (ntohs(header.ether_type) == ETHERTYPE_ARP) { take_arp(body); }
       const auto heard = name_of_canary(request_, body);
       if (ntohs(header.ether_type) == canary_frame_type && !heard.empty() &&
@@ -293,6 +324,7 @@ class Reach {
   std::optional<Interface> device_;
   std::vector<Attempt> attempts_;
   UniqueFd packets_, pings_;
+  std::optional<PortScanner> scanner_;
   std::set<std::string> answered_, failed_;
   ReachReport report_;
 };

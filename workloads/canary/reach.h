@@ -7,6 +7,7 @@
 
 #include "common/text/canary.h"
 #include "workloads/canary/interface.h"
+#include "workloads/canary/port_scan.h"
 
 namespace virtrain::canary {
 
@@ -36,15 +37,18 @@ struct ReachRequest {
   std::vector<Target> targets;
   std::vector<Canary> canaries;  ///< that listeners greet with
   std::chrono::milliseconds time{4000};
+  std::vector<ScanTarget> scans = {};
+  std::chrono::milliseconds scan_time{40'000};  ///< at most, where the scans need more than `time`
 };
 
 struct ReachReport {
   std::vector<Answer> answers;
   std::vector<std::string> heard;   ///< names of canaries in frames that came by themselves
   std::vector<std::string> failed;  ///< targets that could not be tried, with the reason
+  std::vector<ScannedPorts> scans = {};
 };
 
-/// Tries all targets at the same time and listens for broadcast canaries all the while.
+/// Tries all targets at the same time, scans ports and listens for broadcast canaries all the while.
 ReachReport try_to_reach(const ReachRequest& request);
 
 }  // namespace virtrain::canary

@@ -11,7 +11,9 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t most_findings = 8;
-constexpr std::size_t most_answers = 24;
+constexpr std::size_t most_answers = 20;
+constexpr std::size_t most_ports = 4;  ///< of each scan and kind of answer, in the report
+constexpr std::size_t most_failures = 4;
 constexpr std::size_t most_functions = 16;
 constexpr std::size_t most_path_bytes = 160;
 
@@ -113,6 +115,10 @@ ReachRequest reach_request(const json& request) {
     ReachRequest out{request.at("address"), "", {}, canaries_of(request), {}};
     out.source = request.value("source", out.address);
     for (const auto& item : request.at("targets")) { out.targets.push_back(target_of(item)); }
+    for (const auto& item : request.value("scans", json::array())) {
+      out.scans.push_back({item.at("name"), item.at("address"), parse_mac(item.at("mac")),
+                           item.value("ports", std::vector<std::uint16_t>())});
+    }
     out.time = std::chrono::milliseconds(request.value("milliseconds", 4000));
     return out;
   });
@@ -136,13 +142,31 @@ json to_json(const SearchReport& report) {
           {"findings", report.found.size()}};
 }
 
+namespace {
+
+json to_json(const ScannedPorts& scan) {
+  const auto first = [](const std::vector<std::uint16_t>& ports) {
+    return std::vector<std::uint16_t>(
+        ports.begin(), ports.begin() + static_cast<std::ptrdiff_t>(std::min(ports.size(), most_ports)));
+  };
+  return {{"target", scan.name},      {"scanned", scan.scanned},
+          {"total", scan.total},      {"answered", scan.open.size() + scan.closed.size()},
+          {"open", first(scan.open)}, {"closed", first(scan.closed)}};
+}
+
+}  // namespace
+
 json to_json(const ReachReport& report) {
   auto answers = json::array();
   for (const auto& one : report.answers) {
     if (answers.size() == most_answers) { break; }
     answers.push_back({{"target", one.target}, {"how", one.how}, {"who", one.who}, {"canary", one.canary}});
   }
-  return {{"answers", answers}, {"heard", report.heard}, {"failed", report.failed}};
+  auto failed = report.failed;
+  failed.resize(std::min(failed.size(), most_failures));
+  auto scans = json::array();
+  for (const auto& one : report.scans) { scans.push_back(to_json(one)); }
+  return {{"answers", answers}, {"heard", report.heard}, {"failed", failed}, {"scans", scans}};
 }
 
 json to_json(const BusRead& read) {

@@ -87,6 +87,7 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
     }
   };
   only_with(!flags.file.empty(), "--file", flags.kind == Kind::disk, "disk");
+  only_with(!flags.serial.empty(), "--serial", flags.kind == Kind::disk, "disk");
   only_with(has_peer, "--peer", flags.kind == Kind::net, "net");
   only_with(flags.listen_port.has_value(), "--listen", flags.kind == Kind::net, "net");
   only_with(flags.bytes > 0, "--bytes",
@@ -103,8 +104,10 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
   if (on_ranks && flags.bytes > most_on_ranks) {
     throw usage("--bytes: more than the " + format_size(most_on_ranks) + " that --kind allreduce takes");
   }
-  if (flags.kind == Kind::disk && flags.file.empty()) {
-    throw usage("--kind disk needs --file FILE, a new file on the file system to be loaded");
+  if (flags.kind == Kind::disk && flags.file.empty() == flags.serial.empty()) {
+    throw usage(
+        "--kind disk needs one of --file FILE, a new file on the file system to be loaded, and --serial "
+        "NUMBER, of a disk to be overwritten");
   }
   if (flags.kind == Kind::net && has_peer == flags.listen_port.has_value()) {
     throw usage("--kind net needs one of --peer HOST:PORT (sends) and --listen PORT (receives)");
@@ -168,6 +171,8 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
           ->check(CLI::Range(1, 86'400))
           ->capture_default_str();
   app.add_option("--file", flags.file, "Made for disk and removed at the end; must not exist");
+  app.add_option("--serial", flags.serial,
+                 "In place of --file: the disk whose /sys/block/NAME/serial says this is overwritten");
   app.add_option("--peer", peer, "Send to a virtrain-stress that listens there");
   CLI::Option* listen =
       app.add_option("--listen", listen_port, "Receive on this port (0: any, 'ready' says which)")
@@ -196,6 +201,7 @@ nlohmann::json to_json(const Flags& flags) {
           {"gpu", or_null(flags.gpu)},
           {"stall_seconds", flags.stall_seconds},
           {"file", text_or_null(flags.file)},
+          {"serial", text_or_null(flags.serial)},
           {"peer", flags.peer_host.empty() ? nlohmann::json(nullptr)
                                            : nlohmann::json(flags.peer_host + ":" + flags.peer_port)},
           {"listen", or_null(flags.listen_port)}};

@@ -27,6 +27,7 @@ struct Flags {
   /// Of what loads a GPU or ranks: where a piece or a sum gets no further for so long, it is an error.
   int stall_seconds = 600;
   std::string file;       ///< of disk
+  std::string serial;     ///< of disk: the number of a whole disk, in place of a file
   std::string peer_host;  ///< of net, sending
   std::string peer_port;
   std::optional<int> listen_port;  ///< of net, receiving; 0: any

@@ -69,22 +69,37 @@ def test_network():
                         {"kind": "tcp6", "name": f"{who}/ipv6", "address": said["link_local"], "port": 40000},
                         {"kind": "arp", "name": f"{who}/arp", "address": alias}]
         targets.append({"kind": "ping6", "name": "ping", "address": "ff02::1"})
-        request = {"address": "10.77.0.1", "source": "10.77.200.3", "targets": targets, "canaries": {"owner": OWNER, "peer": PEER}, "milliseconds": 3500}
+        scans = [{"name": f"{who}/{family}", "address": address, "mac": said["mac"]}
+                 for who, alias, said in (("owner", "10.77.200.1", owner), ("peer", "10.77.200.2", peer))
+                 for family, address in (("all", alias), ("all6", said["link_local"]))]
+        scans.append({"name": "peer/two", "address": "10.77.200.2", "mac": peer["mac"], "ports": [22, 40000]})
+        request = {"address": "10.77.0.1", "source": "10.77.200.3", "targets": targets, "canaries": {"owner": OWNER, "peer": PEER},
+                   "milliseconds": 3500, "scans": scans}
 
-        def reach():
+        def reach(reached):
+            """Every port of whom it reaches answers, and none of the others."""
             report = canary("reach", request, f"{TAG}looking")
+            for one in report["scans"]:
+                who, what = one["target"].split("/")
+                assert one["scanned"] == one["total"] == (2 if what == "two" else 65535), one
+                if who not in reached:
+                    assert one["answered"] == 0 and not one["open"] + one["closed"], one
+                elif what == "two":
+                    assert (one["answered"], one["open"], one["closed"]) == (2, [40000], [22]), one
+                else:
+                    assert one["answered"] > 60000 and one["open"] == [1024, 40000], one
             return {(one["target"], one["how"], one["canary"] or one["who"]) for one in report["answers"]}, set(report["heard"])
 
         def of(who, said):
             return {(f"{who}/tcp", "connected", who), (f"{who}/closed", "refused", ""), (f"{who}/ipv6", "connected", who),
                     (f"{who}/arp", "replied", said["mac"]), ("ping", "replied", said["link_local"])}
-        answers, heard = reach()
+        answers, heard = reach({"peer"})
         assert answers == of("peer", peer), answers
         assert heard == {"peer"}, heard
         ip("link", "add", f"{TAG}j0", "type", "veth", "peer", "name", f"{TAG}j1")
         for end, bridge in (("j0", "a"), ("j1", "b")):
             ip("link", "set", f"{TAG}{end}", "master", f"{TAG}{bridge}", "up")
-        answers, heard = reach()
+        answers, heard = reach({"peer", "owner"})
         assert answers == of("peer", peer) | of("owner", owner), answers
         assert heard == {"peer", "owner"}, heard
 

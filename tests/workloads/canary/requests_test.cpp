@@ -155,7 +155,11 @@ TEST_CASE("a report fits into a record however much was found") {
   for (int i = 0; i < 1000; ++i) {
     reach.answers.push_back({"ipv6/fe80::1234:5678:9abc:def0 port 60999", "connected", "", "owner"});
   }
+  reach.failed.assign(1000, "host/fe80::1234:5678:9abc:def0 port 60999: Too many open files");
+  const std::vector<std::uint16_t> ports(1000, 60'999);
+  reach.scans.assign(4, {"ipv6-scan-control", 65'535, 65'535, ports, ports});
   CHECK(to_json(reach).dump().size() < 4096);
+  CHECK(to_json(reach).at("scans")[0].at("answered") == 2000);
   SeenFunctions functions;
   const std::vector<std::string> regions{"resource0", "resource1", "resource2",
                                          "resource3", "resource4", "resource5"};

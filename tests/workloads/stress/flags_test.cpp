@@ -100,7 +100,9 @@ TEST_CASE("what cannot be is refused with what is allowed") {
   CHECK_THAT(refusal({"--kind=gemm", "--bytes=1MiB"}), Contains("h2d"));
   CHECK_THAT(refusal({"--kind=gemm", "--rate=1GiB/s"}), Contains("50%"));
   CHECK_THAT(refusal({"--kind=h2d", "--threads=2"}), Contains("no GPU"));
-  CHECK_THAT(refusal({"--kind=disk"}), Contains("--file"));
+  CHECK_THAT(refusal({"--kind=disk"}), Contains("--file") && Contains("--serial"));
+  CHECK_THAT(refusal({"--kind=disk", "--file=x", "--serial=y"}), Contains("one of"));
+  CHECK_THAT(refusal({"--kind=cpu", "--serial=x"}), Contains("disk"));
   CHECK_THAT(refusal({"--kind=cpu", "--file=x"}), Contains("disk"));
   CHECK_THAT(refusal({"--kind=cpu", "--bytes=1MiB"}), Contains("llc, membw, disk"));
   CHECK_THAT(refusal({"--kind=net"}), Contains("--peer") && Contains("--listen"));

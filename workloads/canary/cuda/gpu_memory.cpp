@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "common/error.h"
@@ -53,6 +54,9 @@ class Gpu {
     check_gpu(operation_, cudaDeviceGetAttribute(&multiprocessors_, cudaDevAttrMultiProcessorCount, gpu));
     check_gpu(operation_,
               cudaDeviceGetAttribute(&shared_bytes_, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu));
+    int registers = 0;
+    check_gpu(operation_, cudaDeviceGetAttribute(&registers, cudaDevAttrMaxRegistersPerMultiprocessor, gpu));
+    register_bytes_ = static_cast<std::uint64_t>(registers) * sizeof(std::uint32_t);
     std::size_t free = 0, total = 0;
     check_gpu(operation_, cudaMemGetInfo(&free, &total));
     device_bytes_ = total;
@@ -60,8 +64,9 @@ class Gpu {
   }
 
   std::uint64_t shared_bytes() const { return static_cast<std::uint64_t>(shared_bytes_); }
+  std::uint64_t register_bytes() const { return register_bytes_; }
   std::uint64_t total_bytes() const {
-    return device_bytes_ + static_cast<std::uint64_t>(multiprocessors_) * shared_bytes();
+    return device_bytes_ + static_cast<std::uint64_t>(multiprocessors_) * (shared_bytes() + register_bytes_);
   }
   bool has_time() const { return Clock::now() < end_; }
 
@@ -88,22 +93,38 @@ class Gpu {
   }
 
   Seen on_each(decltype(&find_shared) kernel, const CanaryWords& canary) const {
+    return on_each([&](unsigned blocks, SharedHits* seen) {
+      kernel(blocks, static_cast<unsigned>(shared_bytes_), canary, seen);
+    });
+  }
+  Seen fill_registers_with(const CanaryWords& canary) const {
+    const GpuValues<std::uint64_t> word(1, register_word(canary));
+    return on_each([&](unsigned blocks, SharedHits* seen) { fill_registers(blocks, word.get(), seen); });
+  }
+  Seen find_in_registers(const CanaryWords& canary) const {
+    const GpuValues<std::uint64_t> nothing(1, 0);  // the word itself would come through registers
+    return on_each([&](unsigned blocks, SharedHits* seen) {
+      find_registers(blocks, nothing.get(), register_word(canary), seen);
+    });
+  }
+
+ private:
+  Seen on_each(const std::function<void(unsigned blocks, SharedHits* seen)>& kernel) const {
     Seen seen;
     const auto blocks = static_cast<std::size_t>(multiprocessors_);
     for (int round = 0; round < most_rounds && seen.size() < blocks; ++round) {
       GpuValues<SharedHits> values(blocks, {no_hits, 0});
-      kernel(static_cast<unsigned>(blocks), static_cast<unsigned>(shared_bytes_), canary, values.get());
+      kernel(static_cast<unsigned>(blocks), values.get());
       for (const auto& one : values.read()) { seen.emplace(one.multiprocessor, one.hits); }
     }
     return seen;
   }
 
- private:
   std::string operation_;
   Clock::time_point end_;
   Watchdog watchdog_;
   int multiprocessors_ = 0, shared_bytes_ = 0;
-  std::uint64_t device_bytes_ = 0;
+  std::uint64_t device_bytes_ = 0, register_bytes_ = 0;
 };
 
 class Search {
@@ -112,35 +133,54 @@ class Search {
       : gpu_("search", address, limits.time), path_(gpu_path(address)), canaries_(canaries) {
     report_.total_bytes = gpu_.total_bytes();
     // First what other kernels would overwrite: the cache of a multiprocessor lies in the same memory.
-    search_shared();
+    search_on_chip();
     search_device(limits.bytes);
   }
   SearchReport report() && { return std::move(report_); }
 
  private:
-  void search_shared() {
-    std::vector<Seen> looked;
+  /// Registers before shared memory: each kernel overwrites those that it needs.
+  void search_on_chip() {
+    std::vector<Seen> looked_registers, looked_shared;
     for (const auto& canary : canaries_) {
-      looked.push_back(gpu_.on_each(find_shared, words_of_canary(canary.text)));
-      add_found(canary, looked.back());
+      looked_registers.push_back(gpu_.find_in_registers(words_of_canary(canary.text)));
     }
+    for (const auto& canary : canaries_) {
+      looked_shared.push_back(gpu_.on_each(find_shared, words_of_canary(canary.text)));
+    }
+    for (std::size_t i = 0; i < canaries_.size(); ++i) {
+      add_found(canaries_[i], "/registers", gpu_.register_bytes(), looked_registers[i]);
+      add_found(canaries_[i], "/shared_memory", gpu_.shared_bytes(), looked_shared[i]);
+    }
+    // In the order in which fill_gpu() leaves them.
     const auto control = words_of_canary(make_canary("control").text);
+    gpu_.fill_registers_with(control);
     gpu_.on_each(fill_shared, control);
+    const auto was_looked_at = [](const std::vector<Seen>& looked, unsigned number) {
+      return std::all_of(looked.begin(), looked.end(),
+                         [number](const Seen& seen) { return seen.contains(number); });
+    };
+    for (const auto& [number, hits] : gpu_.find_in_registers(control)) {
+      if (!was_looked_at(looked_registers, number)) { continue; }
+      report_.scanned_bytes +=
+          std::min<std::uint64_t>(gpu_.register_bytes(), hits.count * sizeof(std::uint64_t));
+    }
     const auto expected = copies_in(gpu_.shared_bytes() / sizeof(Word));
     for (const auto& [number, hits] : gpu_.on_each(find_shared, control)) {
-      const auto was_looked_at = [number = number](const Seen& seen) { return seen.contains(number); };
-      if (hits.count == expected && std::all_of(looked.begin(), looked.end(), was_looked_at)) {
+      if (hits.count == expected && was_looked_at(looked_shared, number)) {
         report_.scanned_bytes += gpu_.shared_bytes();
       }
     }
   }
 
-  void add_found(const Canary& canary, const Seen& seen) {
-    FoundCanary found{canary.name, path_ + "/shared_memory"};
+  /// `bytes` of each multiprocessor, one after the other. Of registers it is not known which one.
+  void add_found(const Canary& canary, const char* where, std::uint64_t bytes, const Seen& seen) {
+    FoundCanary found{canary.name, path_ + where};
     for (const auto& [number, hits] : seen) {
       if (hits.count == 0) { continue; }
-      const auto start = number * gpu_.shared_bytes();
-      if (found.count == 0) { found.first = start + hits.first * sizeof(Word); }
+      const auto start = number * bytes;
+      const bool has_place = hits.first <= hits.last;
+      if (found.count == 0) { found.first = start + (has_place ? hits.first * sizeof(Word) : 0); }
       found.last = start + hits.last * sizeof(Word);
       found.count += hits.count;
     }
@@ -198,7 +238,9 @@ Filled fill_gpu(const std::string& address, const std::string& canary, seconds t
     copies += copies_in(piece.words);
   }
   filled.read_back = copies > 0 && hits.read()[0].count == copies;
-  // Last, for other kernels would overwrite it: the cache of a multiprocessor lies in the same memory.
+  // Last, for other kernels would overwrite both: the cache of a multiprocessor lies in its shared memory.
+  filled.bytes +=
+      gpu.fill_registers_with(words).size() * std::min(gpu.register_bytes(), searched_register_bytes);
   filled.bytes += gpu.on_each(fill_shared, words).size() * gpu.shared_bytes();
   return filled;
 }

@@ -87,6 +87,19 @@ __global__ void find_shared_kernel(unsigned words, CanaryWords canary, SharedHit
   if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = multiprocessor(); }
 }
 
+__global__ void __launch_bounds__(register_threads, 1)
+    fill_registers_kernel(const std::uint64_t* word, SharedHits* seen) {
+  if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = multiprocessor(); }
+  leave_in_registers(word);
+}
+
+__global__ void __launch_bounds__(register_threads, 1)
+    find_registers_kernel(const std::uint64_t* word, std::uint64_t wanted, SharedHits* seen) {
+  const unsigned count = count_in_registers(word, wanted);
+  if (count > 0) { atomicAdd(&seen[blockIdx.x].hits.count, static_cast<unsigned long long>(count)); }
+  if (threadIdx.x == 0) { seen[blockIdx.x].multiprocessor = multiprocessor(); }
+}
+
 /// Volatile: each number is loaded once, from where it lies.
 __global__ void copy_kernel(std::uint64_t* to, const volatile std::uint64_t* from, unsigned count) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -112,6 +125,8 @@ void load_kernels() {
   load(find_kernel);
   load(fill_shared_kernel);
   load(find_shared_kernel);
+  load(fill_registers_kernel);
+  load(find_registers_kernel);
   load(copy_kernel);
 }
 
@@ -132,6 +147,14 @@ void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& cana
 void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen) {
   launch("find_shared", find_shared_kernel, blocks, block_threads, shared_bytes,
          static_cast<unsigned>(shared_bytes / sizeof(Word)), canary, seen);
+}
+
+void fill_registers(unsigned blocks, const std::uint64_t* word, SharedHits* seen) {
+  launch("fill_registers", fill_registers_kernel, blocks, register_threads, 0, word, seen);
+}
+
+void find_registers(unsigned blocks, const std::uint64_t* word, std::uint64_t wanted, SharedHits* seen) {
+  launch("find_registers", find_registers_kernel, blocks, register_threads, 0, word, wanted, seen);
 }
 
 void copy_numbers(std::uint64_t* to, const std::uint64_t* from, unsigned count) {

@@ -51,6 +51,21 @@ void find_words(const Word* memory, std::uint64_t words, std::uint64_t offset, c
 void fill_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
 void find_shared(unsigned blocks, unsigned shared_bytes, const CanaryWords& canary, SharedHits* seen);
 
+/// Registers of 64 bits that each thread of the next two fills or searches, and threads of a block, which has
+/// nearly all of a multiprocessor's registers: the rest are what the kernels need themselves.
+inline constexpr unsigned register_words = 110, register_threads = 256;
+inline constexpr std::uint64_t searched_register_bytes =
+    std::uint64_t{register_words} * register_threads * sizeof(std::uint64_t);
+/// The part of a canary that fits into a register.
+inline std::uint64_t register_word(const CanaryWords& canary) {
+  return canary.second.low;
+}
+/// Each of `blocks` blocks leaves the word, which lies in memory of the GPU, in its registers, or counts in
+/// how many it finds the wanted one, which is not 0; and writes to its place in `seen` which multiprocessor
+/// that was.
+void fill_registers(unsigned blocks, const std::uint64_t* word, SharedHits* seen);
+void find_registers(unsigned blocks, const std::uint64_t* word, std::uint64_t wanted, SharedHits* seen);
+
 /// Copies so many numbers to memory of the GPU from wherever the GPU sees them: the loads are its own.
 void copy_numbers(std::uint64_t* to, const std::uint64_t* from, unsigned count);
 

@@ -26,6 +26,7 @@
 #include "workloads/canary/dma_engine.h"
 #include "workloads/canary/memory.h"
 #include "workloads/canary/requests.h"
+#include "workloads/canary/run/find_engine.h"
 #include "workloads/common/command_line.h"
 #include "workloads/common/protocol.h"
 #include "workloads/common/run_program.h"

@@ -34,8 +34,9 @@ class Exchange {
 /// MPI's collectives on the host's memory.
 std::unique_ptr<Exchange> make_host_exchange(Peers& peers);
 
-/// NCCL's on one GPU for each rank, the first rank of a host on `first_gpu` (common/gpu_of_rank.h). Throws
-/// Error(host_unable) without a GPU or NCCL, or in a build without them.
+/// NCCL's on one GPU for each rank, the first rank of a host on `first_gpu`
+/// (workloads/common/gpu/gpu_of_rank.h). Throws Error(host_unable) without a GPU or NCCL, or in a build
+/// without them.
 std::unique_ptr<Exchange> make_nccl_exchange(Peers& peers, int first_gpu);
 
 }  // namespace virtrain::probe

@@ -1,5 +1,5 @@
 #include "workloads/common/run_program.h"
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/cpu/trainer.h"
 #include "workloads/resnet50/flags.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/cpu/operations/operations.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
 #include "workloads/resnet50/dump.h"

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/model.h"
 
 namespace virtrain::resnet50::cpu {

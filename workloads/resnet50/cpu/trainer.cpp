@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "common/system/time.h"
-#include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/gradient_reducer.h"
 #include "workloads/resnet50/cpu/network.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/cpu/operations/elementwise.h"
 #include "workloads/resnet50/dump.h"
 #include "workloads/resnet50/initialize.h"

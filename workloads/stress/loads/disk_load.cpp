@@ -1,4 +1,6 @@
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,9 +8,11 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
 
 #include "common/error.h"
+#include "common/text/text.h"
 #include "common/unique_fd.h"
 #include "workloads/stress/loads/loads.h"
 
@@ -24,18 +28,10 @@ constexpr std::uint64_t bytes_between_syncs = 64ULL << 20;
 class DiskLoad : public Load {
  public:
   DiskLoad(const Flags& flags, int threads) : path_(flags.file), threads_(threads) {
-    const std::uint64_t bytes = flags.bytes > 0 ? flags.bytes : default_file_bytes;
+    std::uint64_t bytes = flags.bytes > 0 ? flags.bytes : default_file_bytes;
+    if (!flags.serial.empty()) { bytes = std::min(bytes, open_disk(flags.serial)); }
+    if (flags.serial.empty()) { make_file(); }
     blocks_ = std::max<std::uint64_t>(1, bytes / block_bytes);
-    constexpr int mode = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    constexpr int rights = 0600;
-    file_.reset(::open(path_.c_str(), mode | O_DIRECT, rights));
-    if (!file_ && errno == EINVAL) {
-      ::unlink(path_.c_str());  // some file systems make the file before they refuse O_DIRECT
-      file_.reset(::open(path_.c_str(), mode, rights));
-    }
-    if (!file_) { throw errno_error("make '" + path_ + "'", errno); }
-    // Without a name it is gone with this process, however that ends.
-    if (::unlink(path_.c_str()) != 0) { throw errno_error("remove '" + path_ + "'", errno); }
   }
 
   const char* unit() const override { return "B"; }
@@ -57,6 +53,33 @@ class DiskLoad : public Load {
   }
 
  private:
+  void make_file() {
+    constexpr int mode = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    constexpr int rights = 0600;
+    file_.reset(::open(path_.c_str(), mode | O_DIRECT, rights));
+    if (!file_ && errno == EINVAL) {
+      ::unlink(path_.c_str());  // some file systems make the file before they refuse O_DIRECT
+      file_.reset(::open(path_.c_str(), mode, rights));
+    }
+    if (!file_) { throw errno_error("make '" + path_ + "'", errno); }
+    // Without a name it is gone with this process, however that ends.
+    if (::unlink(path_.c_str()) != 0) { throw errno_error("remove '" + path_ + "'", errno); }
+  }
+
+  /// A disk that nobody uses: the kernel refuses one that is mounted or part of something. Returns its size.
+  std::uint64_t open_disk(const std::string& serial) {
+    path_ = "/dev/" + disk_with_serial("/sys/block", serial);
+    file_.reset(::open(path_.c_str(), O_WRONLY | O_EXCL | O_DIRECT | O_CLOEXEC));
+    std::uint64_t bytes = 0;
+    if (!file_ || ::ioctl(file_.get(), BLKGETSIZE64, &bytes) != 0) {
+      throw errno_error("open the disk '" + path_ + "'", errno);
+    }
+    if (bytes < block_bytes) {
+      throw Error("open the disk '" + path_ + "'", ErrorCode::bad_input, "it is smaller than 1 MiB");
+    }
+    return bytes;
+  }
+
   std::string path_;
   int threads_;
   std::uint64_t blocks_ = 1;
@@ -89,6 +112,22 @@ std::unique_ptr<Worker> DiskLoad::make_worker(int index) {
 }
 
 }  // namespace
+
+std::string disk_with_serial(const std::filesystem::path& disks, const std::string& serial) {
+  const std::string operation = "look for the disk with serial number '" + printable(serial) + "'";
+  std::vector<std::string> found;
+  std::error_code error;
+  for (const auto& disk : std::filesystem::directory_iterator(disks, error)) {
+    std::string number;
+    std::getline(std::ifstream(disk.path() / "serial") >> std::ws, number);
+    if (trim(number) == serial) { found.push_back(disk.path().filename().string()); }
+  }
+  if (found.size() != 1) {
+    throw Error(operation, ErrorCode::bad_input,
+                found.empty() ? "no disk has it" : "several have it: " + join(found, ", "));
+  }
+  return found[0];
+}
 
 std::unique_ptr<Load> make_disk_load(const Flags& flags, int threads) {
   return std::make_unique<DiskLoad>(flags, threads);

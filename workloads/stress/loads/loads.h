@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -17,6 +18,8 @@ std::unique_ptr<Load> make_gpu_load(const Flags& flags);
 /// What it says when a piece got no further for so long.
 std::string gpu_stall_words(int stall_seconds);
 std::unique_ptr<Load> make_disk_load(const Flags& flags, int threads);
+/// Name of the one disk in this folder (/sys/block) whose `serial` says so. Throws Error(bad_input).
+std::string disk_with_serial(const std::filesystem::path& disks, const std::string& serial);
 std::unique_ptr<Load> make_sender(const Flags& flags, int threads);
 std::unique_ptr<Load> make_receiver(const Flags& flags);
 /// allreduce: joins the other ranks. Throws Error for a process that is alone.

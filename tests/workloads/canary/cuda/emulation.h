@@ -37,6 +37,17 @@ inline volatile Word* shared_words() {
   return reinterpret_cast<volatile Word*>(test::fake_gpu->shared[multiprocessor()].data());
 }
 
+/// Those of the block's multiprocessor that its threads have.
+inline std::uint64_t* registers() {
+  return test::fake_gpu->registers[multiprocessor()].data() + std::size_t{threadIdx.x} * register_words;
+}
+inline void leave_in_registers(const std::uint64_t* word) {
+  std::fill_n(registers(), register_words, *word);
+}
+inline unsigned count_in_registers(const std::uint64_t* /*word*/, std::uint64_t wanted) {
+  return static_cast<unsigned>(std::count(registers(), registers() + register_words, wanted));
+}
+
 template <typename... Parameters>
 void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
             unsigned shared_bytes, std::type_identity_t<Parameters>... arguments) {
@@ -47,6 +58,9 @@ void launch(const char* name, void (*kernel)(Parameters...), unsigned blocks, un
   check_gpu(std::string("wait for ") + name, gpu.lasting);
   if (shared_bytes > 0 && !gpu.keeps_shared) {
     for (auto& memory : gpu.shared) { std::fill(memory.begin(), memory.end(), std::byte{0}); }
+  }
+  if (!gpu.keeps_registers) {
+    for (auto& words : gpu.registers) { std::fill(words.begin(), words.end(), 0); }
   }
   test::emulation::run(name, dim3(blocks), threads, [&] { kernel(arguments...); });
 }

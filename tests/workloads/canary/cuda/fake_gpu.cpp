@@ -53,6 +53,7 @@ FakeGpu::FakeGpu(std::size_t pages) : memory(pages * page), most_piece(pages * p
   for (unsigned i = 0; i < multiprocessors; ++i) {
     shared.emplace_back(shared_bytes);
     make_noise(shared.back(), 2 + i);
+    registers.emplace_back(register_bytes / sizeof(std::uint64_t), 0x6e6f697365ULL + i);
   }
   fake_gpu = this;
 }
@@ -71,6 +72,8 @@ cudaError_t cudaSetDevice(int /*gpu*/) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*gpu*/) {
   if (attribute == cudaDevAttrMultiProcessorCount) {
     *value = static_cast<int>(FakeGpu::multiprocessors);
+  } else if (attribute == cudaDevAttrMaxRegistersPerMultiprocessor) {
+    *value = static_cast<int>(FakeGpu::register_bytes / 4);
   } else {
     *value = static_cast<int>(FakeGpu::shared_bytes);
   }

@@ -13,6 +13,7 @@ namespace virtrain::test {
 struct FakeGpu {
   static constexpr std::size_t page = 4096, shared_bytes = 10000 / 16 * 16;
   static constexpr unsigned multiprocessors = 3;
+  static constexpr std::size_t register_bytes = 65'536 * 4;  ///< of each multiprocessor
 
   std::string address = "0000:19:00.0";
   int missing = 0;  ///< what cudaDeviceGetByPCIBusId() returns
@@ -21,8 +22,10 @@ struct FakeGpu {
   std::size_t given = 0;       ///< allocated now
   std::size_t most_piece = 0;  ///< no larger part is free in one piece
   std::vector<std::vector<std::byte>> shared;
-  bool keeps_shared = true;  ///< false: cleared before each block
-  bool keeps_memory = true;  ///< false: cleared when it is handed out
+  std::vector<std::vector<std::uint64_t>> registers;  ///< that kernels fill and search, by multiprocessor
+  bool keeps_registers = true;                        ///< false: cleared before each kernel
+  bool keeps_shared = true;                           ///< false: cleared before each block
+  bool keeps_memory = true;                           ///< false: cleared when it is handed out
   unsigned launches = 0;
 
   // Pages of files that a process has its driver register, as those of the bus, by their offset in the file.

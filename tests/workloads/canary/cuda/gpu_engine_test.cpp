@@ -11,6 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/workloads/canary/cuda/fake_gpu.h"
+#include "workloads/canary/run/find_engine.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

@@ -25,6 +25,10 @@ namespace {
 constexpr std::chrono::seconds time_enough{120};
 constexpr const char* address = "0000:19:00.0";
 constexpr std::size_t shared_total = FakeGpu::multiprocessors * FakeGpu::shared_bytes;
+/// Beside the device's memory: what there is, and what kernels reach.
+constexpr std::size_t chip_total = shared_total + FakeGpu::multiprocessors * FakeGpu::register_bytes;
+constexpr std::size_t registers_scanned = FakeGpu::multiprocessors * searched_register_bytes;
+constexpr std::size_t chip_scanned = shared_total + registers_scanned;
 
 void put(std::vector<std::byte>& memory, std::size_t at, const std::string& text) {
   std::memcpy(memory.data() + at, text.data(), text.size());
@@ -85,7 +89,7 @@ TEST_CASE(
   // Before what is searched lie two pages with the counts of two canaries; the last copy is in another piece.
   CHECK(report.found[0].first == own - 2 * FakeGpu::page);
   CHECK(report.found[0].last == report.found[0].first + 40 * FakeGpu::page + 48);
-  CHECK(report.total_bytes == 64 * FakeGpu::page + shared_total);
+  CHECK(report.total_bytes == 64 * FakeGpu::page + chip_total);
   CHECK(report.scanned_bytes <= report.total_bytes);
 
   for (const std::size_t byte : {0, 9, 15, 16, 31}) {
@@ -100,49 +104,77 @@ TEST_CASE("what one tenant fills the next finds, unless the driver clears it") {
   FakeGpu gpu(2000);
   const auto canary = make_canary("tenant-a");
   const auto filled = fill_gpu(address, canary.text, time_enough);
-  CHECK(filled.total == 2000 * FakeGpu::page + shared_total);
+  CHECK(filled.total == 2000 * FakeGpu::page + chip_total);
   CHECK(filled.read_back);
   // All but the pages of small values, and a rest that is smaller than the smallest piece.
-  CHECK(filled.bytes >= (2000 - 1 - 16) * FakeGpu::page + shared_total);
+  CHECK(filled.bytes >= (2000 - 1 - 16) * FakeGpu::page + chip_scanned);
   CHECK(filled.bytes < filled.total);
   gpu.memory[700 * FakeGpu::page] ^= std::byte{1};  // the first byte of a copy
   const auto report = search({canary});
-  REQUIRE(report.found.size() == 2);
-  CHECK(report.found[0].path == "cuda:0000:19:00.0/shared_memory");
+  REQUIRE(report.found.size() == 3);
+  CHECK(report.found[0].path == "cuda:0000:19:00.0/registers");
+  CHECK(report.found[0].count == FakeGpu::multiprocessors * register_threads * register_words);
+  CHECK(report.found[0].last < FakeGpu::multiprocessors * FakeGpu::register_bytes);
+  const auto& shared = report.found[1];
+  CHECK(shared.path == "cuda:0000:19:00.0/shared_memory");
   // 625 words: two pages of 85 copies, and 113 words, which hold 38.
-  CHECK(report.found[0].count == FakeGpu::multiprocessors * 208);
-  CHECK(report.found[0].first == 0);
-  CHECK(report.found[0].last == 2 * FakeGpu::shared_bytes + 2 * 4096 + 37 * 48);
-  CHECK(report.found[1].path == "cuda:0000:19:00.0");
-  const auto pages = (report.scanned_bytes - shared_total) / FakeGpu::page;
+  CHECK(shared.count == FakeGpu::multiprocessors * 208);
+  CHECK(shared.first == 0);
+  CHECK(shared.last == 2 * FakeGpu::shared_bytes + 2 * 4096 + 37 * 48);
+  const auto& device = report.found[2];
+  CHECK(device.path == "cuda:0000:19:00.0");
+  const auto pages = (report.scanned_bytes - chip_scanned) / FakeGpu::page;
   CHECK(pages >= 2000 - 2 - 16);
-  CHECK(report.found[1].count < pages * 85);
-  CHECK(report.found[1].count > (pages - 2) * 85);
+  CHECK(device.count < pages * 85);
+  CHECK(device.count > (pages - 2) * 85);
 
   gpu.keeps_memory = false;
   gpu.keeps_shared = false;
+  gpu.keeps_registers = false;
   CHECK(search({canary}).found.empty());
   CHECK(fill_gpu(address, canary.text, time_enough).read_back);  // within one process all is there
 }
 
-TEST_CASE("shared memory counts as searched only where a kernel's canary reaches the next kernel") {
+TEST_CASE(
+    "shared memory and registers count as searched only where a kernel's canary reaches the next kernel") {
   FakeGpu gpu(40);
   const auto with = search({make_canary("a")});
   gpu.keeps_shared = false;
   const auto without = search({make_canary("a")});
   CHECK(with.scanned_bytes - without.scanned_bytes == shared_total);
   CHECK(with.total_bytes == without.total_bytes);
+  gpu.keeps_registers = false;
+  const auto nothing = search({make_canary("a")});
+  CHECK(without.scanned_bytes - nothing.scanned_bytes == registers_scanned);
+  CHECK(nothing.total_bytes == with.total_bytes);
+}
+
+TEST_CASE("a canary in a few registers of one multiprocessor is found there, before kernels overwrite it") {
+  FakeGpu gpu(40);
+  const auto canary = make_canary("a");
+  const auto word = register_word(words_of_canary(canary.text));
+  // The last one gets no block at first.
+  gpu.registers[2][7] = word;
+  gpu.registers[2][register_words * 255] = word;
+  gpu.registers[2][register_words * 255 + 1] = word ^ 1;
+  const auto report = search({make_canary("b"), canary});
+  REQUIRE(report.found.size() == 1);
+  CHECK(report.found[0].canary == "a");
+  CHECK(report.found[0].path == "cuda:0000:19:00.0/registers");
+  CHECK(report.found[0].count == 2);
+  CHECK(report.found[0].first == 2 * FakeGpu::register_bytes);
+  CHECK(search({canary}).found.empty());  // the control of the search before has overwritten them
 }
 
 TEST_CASE("memory in small pieces is taken to the last, and no more than a search may look at") {
   FakeGpu gpu(600);
   gpu.most_piece = 100 * FakeGpu::page;
-  CHECK(search({make_canary("a")}).scanned_bytes >= (600 - 2 - 16) * FakeGpu::page + shared_total);
-  CHECK(search({make_canary("a")}, 50 * FakeGpu::page).scanned_bytes == 50 * FakeGpu::page + shared_total);
+  CHECK(search({make_canary("a")}).scanned_bytes >= (600 - 2 - 16) * FakeGpu::page + chip_scanned);
+  CHECK(search({make_canary("a")}, 50 * FakeGpu::page).scanned_bytes == 50 * FakeGpu::page + chip_scanned);
   gpu.taken = 300 * FakeGpu::page;
   const auto report = search({make_canary("a")});
-  CHECK(report.scanned_bytes < 301 * FakeGpu::page + shared_total);
-  CHECK(report.total_bytes == 600 * FakeGpu::page + shared_total);
+  CHECK(report.scanned_bytes < 301 * FakeGpu::page + chip_scanned);
+  CHECK(report.total_bytes == 600 * FakeGpu::page + chip_total);
 }
 
 TEST_CASE("a GPU that is full, or not there, is an error in words") {

@@ -10,8 +10,8 @@
 
 #include "common/text/text.h"
 #include "tests/support/catch.h"
-#include "workloads/resnet50/cpu/device.h"
 #include "workloads/resnet50/cpu/network.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
 #include "workloads/resnet50/initialize.h"
 

@@ -8,6 +8,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 #include "workloads/stress/loads/loads.h"
 #include "workloads/stress/run/crew.h"
 
@@ -68,6 +69,28 @@ TEST_CASE("a file that is there is never touched") {
   CHECK_THROWS_WITH(make_load(flags), virtrain::test::Contains("exists"));
   CHECK(read_file(new_path()) == "precious");
   std::filesystem::remove(new_path());
+}
+
+TEST_CASE("a whole disk is loaded only where one and no other has the serial number") {
+  const TemporaryFolder folder;
+  const auto plant = [&](const char* name, const char* number) {
+    std::filesystem::create_directories(folder.path / name);
+    write_file_atomically(folder.path / name / "serial", number);
+  };
+  std::filesystem::create_directories(folder.path / "loop0");  // has none
+  plant("vda", "");
+  plant("vdb", "virtrain-scratch");
+  plant("sda", "  virtrain-scratch-2\n");
+  CHECK(disk_with_serial(folder.path, "virtrain-scratch") == "vdb");
+  CHECK(disk_with_serial(folder.path, "virtrain-scratch-2") == "sda");
+  CHECK_THROWS_WITH(disk_with_serial(folder.path, "virtrain"), virtrain::test::Contains("no disk has it"));
+  plant("vdc", "virtrain-scratch\n");
+  CHECK_THROWS_WITH(disk_with_serial(folder.path, "virtrain-scratch"),
+                    virtrain::test::Contains("several have it"));
+  Flags flags;
+  flags.kind = Kind::disk;
+  flags.serial = "no disk of this host";
+  CHECK_THROWS_WITH(make_load(flags), virtrain::test::Contains("no disk has it"));
 }
 
 TEST_CASE("what is sent is what is received") {

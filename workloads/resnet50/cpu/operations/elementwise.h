@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 
 /// Kernels that no library has in the shape we need: one pass over memory each, by all threads.
 namespace virtrain::resnet50::cpu {

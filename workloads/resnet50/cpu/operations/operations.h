@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 
 /// The operations of the network on oneDNN, each usable alone. Layouts are oneDNN's choice (`any`); an
 /// operand that comes in another layout is reordered into scratch memory, so results never depend on who made

@@ -8,8 +8,8 @@
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
 /// What a kernel asks of the machine under it. nvcc compiles these; the tests run the same kernels without a
-/// GPU and bring their own (tests/workloads/resnet50/cuda/emulation), which is why kernels are started by
-/// `launch` and name their shared memory by a type.
+/// GPU and bring their own (tests/workloads/resnet50/cuda/kernels/emulation), which is why kernels are
+/// started by `launch` and name their shared memory by a type.
 #ifdef __CUDACC__
 namespace virtrain::resnet50::cuda {
 

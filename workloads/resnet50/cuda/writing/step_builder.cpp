@@ -1,10 +1,35 @@
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
+#include <map>
+
+#include "workloads/resnet50/cuda/program/step_traffic.h"
 #include "workloads/resnet50/cuda/writing/backward_pass.h"
 #include "workloads/resnet50/cuda/writing/forward_pass.h"
-#include "workloads/resnet50/cuda/writing/sweeps.h"
 
 namespace virtrain::resnet50::cuda {
+namespace {
+
+/// Gives each pass that can go either way the order opposite to that in which its largest input was touched
+/// last. cuDNN's graphs are taken to go from the first element to the last.
+void choose_sweeps(StepProgram& program) {
+  std::map<Ref, Sweep> last;
+  for (Operation& operation : program.micro_batch) {
+    if (operation.sweeps) {
+      const Operand* largest = nullptr;
+      for (const Operand& operand : operation.operands) {
+        if (operand.access == Access::write || !last.contains(operand.tensor)) { continue; }
+        if (largest == nullptr || operand_bytes(program, operand) > operand_bytes(program, *largest)) {
+          largest = &operand;
+        }
+      }
+      const bool ascended = largest == nullptr || last.at(largest->tensor) == Sweep::ascending;
+      operation.sweep = ascended ? Sweep::descending : Sweep::ascending;
+    }
+    for (const Operand& operand : operation.operands) { last[operand.tensor] = operation.sweep; }
+  }
+}
+
+}  // namespace
 
 StepProgram build_step(const Model& model, const StepSettings& settings) {
   StepProgram program;

@@ -5,7 +5,7 @@
 #include <random>
 
 #include "tests/workloads/resnet50/cpu/operations/plain_operations.h"
-#include "workloads/resnet50/cpu/device.h"
+#include "workloads/resnet50/cpu/operations/device.h"
 #include "workloads/resnet50/cpu/parameter_store.h"
 
 namespace virtrain::resnet50::plain {
