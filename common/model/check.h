@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "common/enum_text.h"
 
 // How a check of a host, or of a trial, ends.
@@ -9,5 +11,37 @@ namespace virtrain {
 BOOST_DEFINE_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
 
 BOOST_DEFINE_ENUM_CLASS(CheckStatus, ok, failed, skipped)
+
+/// The severity as reports show it: B, I, W or N.
+inline std::string letter(Severity severity) {
+  return {"BIWN"[static_cast<std::size_t>(severity)]};
+}
+
+/// What each row of a table of checks says, whatever it looks at.
+struct CheckRow {
+  const char* id;  ///< "KVM-1"
+  Severity severity;
+  const char* applies_when;  ///< in words
+};
+
+/// One answer of `virtrain doctor`.
+struct Finding {
+  std::string id;
+  Severity severity = Severity::notes;
+  CheckStatus status = CheckStatus::ok;
+  std::string found;
+  std::string fix;               ///< what to do; empty if ok
+  bool is_for_this_host = true;  ///< false: skipped because the host has nothing that it is about
+};
+
+/// Of a row that is not judged now; `when` begins the sentence that `applies_when` ends.
+inline Finding not_judged(const CheckRow& row, const std::string& when) {
+  return {row.id, row.severity, CheckStatus::skipped, when + " " + row.applies_when, "", false};
+}
+
+/// Whether what it is about cannot run here.
+inline bool blocks(const Finding& finding) {
+  return finding.severity == Severity::blocks && finding.status == CheckStatus::failed;
+}
 
 }  // namespace virtrain

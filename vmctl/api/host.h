@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "common/model/check.h"
 #include "common/model/virtualization.h"
 #include "common/system/file_search.h"
 #include "vmctl/api/device_demand.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/evidence.h"
-#include "vmctl/api/finding.h"
 #include "vmctl/api/host_mode.h"
 #include "vmctl/api/inventory.h"
 #include "vmctl/api/leftover.h"
@@ -127,6 +127,8 @@ class Host {
   virtual std::string last_words(NodeId node) = 0;
   /// kill -9 of a VM's hypervisor, as the OOM killer would do it; returns when it is gone.
   virtual void kill(NodeId node) = 0;
+  /// Returns when a VM whose guest powers itself off has gone. Throws Error(timeout).
+  virtual void await_end(NodeId node) = 0;
   /// Whether a guest's PCI functions, and what `nvidia-smi topo -p2p r` says there, are as planned.
   virtual GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
                                        const std::string& peers) = 0;
@@ -164,12 +166,5 @@ class Host {
   /// False: it was in none.
   virtual bool lift_quarantine(const std::string& address) = 0;
 };
-
-/// This host, or the recorded one below `root`, of which only what is there can be asked.
-std::unique_ptr<Host> local_host(const std::filesystem::path& root = "/");
-
-/// Goes on in a child that has what the mode gives and whose children end with it; before there are threads.
-/// Nothing happens where the mode needs none of it.
-void enter_mode(HostMode mode, bool with_vms);
 
 }  // namespace virtrain::vmctl

@@ -103,13 +103,26 @@ struct NodeSpec {
   std::vector<PlacedDevice> devices;  ///< GPUs, then NICs; mediated devices without their UUIDs
   Clique clique = Clique::off;
   NodeLimits limits = {};
+  std::uint64_t scratch_bytes = 0;   ///< size of a VM's disk that loads may overwrite; 0: it has none
+  std::string planted_channel = {};  ///< name of a port beside the agent's that leads nowhere; empty: none
 };
+
+/// Name of the guest agent's virtio-serial port.
+inline constexpr const char* agent_channel = "org.virtrain.agent.0";
+
+/// Serial number of that disk, by which a guest tells it from others.
+inline constexpr const char* scratch_serial = "virtrain-scratch";
 
 /// A cgroup's period, and what it may use of each for a limit in cores; the kernel takes no less than 1 ms.
 inline constexpr std::int64_t cpu_period_us = 100'000;
 std::int64_t cpu_quota_us(double cores);
 /// "cpu 0.5 cores, disk_write 10MiB/s"; empty: none.
 std::string limits_text(const NodeLimits& limits);
+
+/// What a shell in a guest runs to shut it down in order: its services, or where it has none (mirror guests)
+/// its kernel, which shuts its devices down.
+inline constexpr const char* power_off_command =
+    "systemctl poweroff 2>/dev/null || { sync; echo o > /proc/sysrq-trigger; }";
 
 /// What the guest's init reads from its kernel command line.
 struct GuestBoot {
@@ -179,10 +192,12 @@ struct NodeFacts {
   std::vector<int> cores;  ///< of all the nodes it stands for: one, or in a shared slice its tenant's
   std::uint64_t memory_bytes = 0;
   std::optional<int> numa_node;
+  std::string counted_cores;   ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
   std::filesystem::path log;   ///< its console, or what its agent printed
   std::string cache_home;      ///< a folder of this node and no other for what ranks keep; not made
   std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty
   std::map<std::string, std::string> programs;  ///< by name, where it has them
+  std::string load_file;  ///< that a load on the disk of a slice makes; of VMs empty, see scratch_serial
   /// Whether it is a guest: with a kernel, and devices, of its own. Else it sees those of the whole host.
   bool has_own_kernel = false;
 };

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/model/check.h"
 #include "vmctl/api/device_demand.h"
-#include "vmctl/api/finding.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/process/privileges.h"
 

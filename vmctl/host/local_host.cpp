@@ -11,6 +11,7 @@
 #include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/api/local_host.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/doctor.h"
 #include "vmctl/guest/mirror/guest_driver.h"

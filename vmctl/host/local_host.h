@@ -58,6 +58,7 @@ class LocalHost final : public Host {
   std::chrono::nanoseconds waiting_time(NodeId node) override { return group_of(node).waiting_time(node); }
   std::string last_words(NodeId node) override { return group_of(node).last_words(node); }
   void kill(NodeId node) override { group_of(node).kill(node); }
+  void await_end(NodeId node) override { group_of(node).await_end(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
                                const std::string& peers) override {
     return group_of(node).check_topology(node, guest, peers);

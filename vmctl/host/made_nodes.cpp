@@ -44,12 +44,23 @@ int random_port() {
 void give_written_files(const DomainSpec& spec, uid_t user) {
   std::vector<std::string> files{spec.console_log};
   if (spec.boot_disk) { files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed}); }
+  if (spec.scratch) { files.push_back(spec.scratch->file); }
   for (const auto& file : files) {
     const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!fd || ::fchown(fd.get(), user, static_cast<gid_t>(-1)) != 0) {
       throw errno_error("give " + file + " to QEMU's user", errno);
     }
   }
+}
+
+/// A new file of this size without contents. Returns whether its file system lets the page cache be passed.
+bool make_scratch_file(const std::string& file, std::uint64_t bytes) {
+  constexpr int mode = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  const UniqueFd fd(::open(file.c_str(), mode, 0600));
+  if (!fd || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
+    throw errno_error("make the disk " + file, errno);
+  }
+  return static_cast<bool>(UniqueFd(::open(file.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW)));
 }
 
 /// Cores, memory and NUMA node of everything that a node stands for.
@@ -113,12 +124,15 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   facts.log = run_.log_dir / (facts.name + (is_vm() ? ".console" : ".log"));
   // A slice sees the host's files, the shared arm's even /tmp; its log's folder is this run's alone.
   facts.cache_home = is_vm() ? guest_cache_home : (run_.log_dir / (facts.name + ".cache")).string();
+  if (!is_vm()) { facts.load_file = (run_.log_dir / (facts.name + ".load")).string(); }
   facts.network_medium = networks_[tenant].multicast_port != 0 ? "shared_medium" : "";
   for (const auto& [name, program] : run_.programs.others) {
     facts.programs[name] = is_vm() ? guest_program(program) : program.string();
   }
   const auto count = spec_.kind == NodeKind::shared_slice ? tenants_nodes.size() : 1;
   take_room(facts, node.spec, node.spec + count);
+  // A guest's cores are all its own; a slice sees the whole host in /proc/stat.
+  if (!is_vm()) { facts.counted_cores = format_cpu_list(facts.cores); }
   if (!networks_[tenant].name.empty()) {
     node.nic = is_vm() ? names_.tap(facts.id) : names_.slice_nic(facts.id);
   }
@@ -193,6 +207,7 @@ DomainSpec MadeNodes::domain_of(const Node& node) const {
   facts.console_log = node.facts.log;
   facts.virtualization = host.virtualization;
   facts.boot_disk = boot_disk_of(node);
+  facts.scratch = node.scratch;
   facts.hide_arch_capabilities = host.hide_arch_capabilities;
   facts.in_session = run_.spec.mode != HostMode::system;
   facts.nic = vm_nic(node);
@@ -212,8 +227,16 @@ void MadeNodes::make_boot_disk(const Node& node) {
   write_seed(seed, node.facts.uuid, disk->seed);
 }
 
+void MadeNodes::make_scratch_disk(Node& node) {
+  if (node.spec->scratch_bytes == 0) { return; }
+  const auto file = (run_.log_dir / (node.facts.name + ".disk")).string();
+  made_files_.emplace_back(file, journal(EffectKind::file, file));
+  node.scratch = ScratchDisk{file, make_scratch_file(file, node.spec->scratch_bytes)};
+}
+
 NodeStream MadeNodes::start_vm(Node& node) {
   make_boot_disk(node);
+  make_scratch_disk(node);
   const auto spec = domain_of(node);
   auto& host = *run_.vm_host;
   NodeStream stream;
@@ -348,6 +371,22 @@ void MadeNodes::kill(NodeId id) const {
   }
   if (!becomes_readable(handle.get(), deadline)) {
     throw Error(operation, ErrorCode::timeout, fmt::format("process {} has not gone", *process));
+  }
+}
+
+void MadeNodes::await_end(NodeId id, std::chrono::milliseconds deadline) const {
+  const auto& node = at(id);
+  const auto operation = "wait until " + node.facts.name + " has shut down";
+  if (!is_vm() || !node.process) {
+    throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host");
+  }
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *node.process, 0U)));
+  // Gone already, and its number may be another process's.
+  if (!handle || !runs_domain(*node.process, node.facts.name)) { return; }
+  if (!becomes_readable(handle.get(), deadline)) {
+    throw Error(
+        operation, ErrorCode::timeout,
+        fmt::format("not within {} s", std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
   }
 }
 

@@ -28,6 +28,8 @@ class MadeNodes {
   std::string last_words(NodeId node) const;
   /// kill -9 of a VM's QEMU; returns when it is gone.
   void kill(NodeId node) const;
+  /// Returns when the QEMU of a VM that ends by itself is gone; Error(timeout).
+  void await_end(NodeId node, std::chrono::milliseconds deadline = std::chrono::minutes(3)) const;
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest, const std::string& peers);
   /// Never throws.
   Removal remove();
@@ -45,7 +47,8 @@ class MadeNodes {
   struct Node {
     NodeFacts facts;
     const NodeSpec* spec = nullptr;
-    std::string nic;  ///< host side of its network: tap or veth; empty: none
+    std::string nic;                     ///< host side of its network: tap or veth; empty: none
+    std::optional<ScratchDisk> scratch;  ///< once it is made
     std::unique_ptr<Slice> slice;
     std::optional<pid_t> process;  ///< QEMU, or the slice's agent
     WaitingTime waiting;           ///< of that process; only waiting_time() has to do with it
@@ -63,6 +66,7 @@ class MadeNodes {
   SliceSpec slice_of(const Node& node) const;
   std::int64_t journal(EffectKind kind, const std::string& name);
   void make_boot_disk(const Node& node);
+  void make_scratch_disk(Node& node);
   /// Limits what these processes of the node, and all that they start, take of caches and memory bandwidth.
   void limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes);
   NodeStream start_vm(Node& node);

@@ -76,6 +76,8 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.initrd = facts.initrd;
   spec.root_image = facts.root_image;
   spec.boot_disk = facts.boot_disk;
+  spec.scratch = facts.scratch;
+  spec.planted_channel = node.planted_channel;
   if (!spec.boot_disk) {
     spec.kernel_command_line =
         guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));
@@ -115,6 +117,7 @@ std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::siz
   if (!group.guest.is_mirror()) {
     facts.boot_disk = BootDisk{files + ".qcow2", group.guest.image, "FORMAT", files + "-seed.iso"};
   }
+  if (group.tenants[tenant][node].scratch_bytes > 0) { facts.scratch = ScratchDisk{files + ".disk"}; }
   facts.virtualization = emulated ? Virtualization::tcg : Virtualization::kvm;
   facts.hide_arch_capabilities = hide_arch_capabilities;
   return domain_xml(domain_spec(group, tenant, node, names, facts));

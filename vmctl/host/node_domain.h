@@ -30,7 +30,8 @@ struct VmFacts {
   std::string kernel, initrd, root_image;
   std::string console_log;
   Virtualization virtualization = Virtualization::tcg;
-  std::optional<BootDisk> boot_disk;              ///< of a guest with an image of its own
+  std::optional<BootDisk> boot_disk;  ///< of a guest with an image of its own
+  std::optional<ScratchDisk> scratch;
   bool hide_arch_capabilities = false;            ///< see DomainSpec
   bool in_session = false;                        ///< see DomainSpec
   std::optional<NicKind> nic = NicKind::network;  ///< nothing: without a network

@@ -4,59 +4,28 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
+#include <ranges>
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/cleanup.h"
-#include "vmctl/resources/devices/binding.h"
 #include "vmctl/resources/devices/clearing.h"
 #include "vmctl/resources/devices/device_settings.h"
-#include "vmctl/resources/devices/guids.h"
 #include "vmctl/resources/devices/host_services.h"
-#include "vmctl/resources/devices/mdev.h"
-#include "vmctl/resources/devices/vgpu_type.h"
 #include "vmctl/resources/devices/virtual_functions.h"
 #include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
 namespace {
 
-/// The kernel's persistence mode holds the device with no file open: unbinding would wait for ever (USE-2).
-std::optional<Effect> no_persistence(const std::string& address) {
-  if (bound_driver(address) != "nvidia") { return std::nullopt; }
-  DeviceSettings wanted;
-  wanted.persistence = false;
-  return settings_effect(address, wanted);
-}
-
-void load_vfio() {
-  if (!is_there("/sys/bus/pci/drivers/vfio-pci")) { run_checked({"modprobe", "vfio-pci"}); }
-}
-
-/// What has to be done for a grant, in order, given what is now. Throws Error(not_found) where the device
-/// does not exist, Error(busy) where it is in use or carries a vGPU already.
+/// What the lease of a device takes, in order, given what is now: of each kind, what others use last of all.
 std::vector<Effect> effects_of(const DeviceGrant& grant) {
   std::vector<Effect> effects;
-  switch (grant.kind) {
-    case GrantKind::mdev:
-      effects.push_back(mdev_effect(grant));
-      break;
-    case GrantKind::vendor_vfio:
-      effects.push_back(vgpu_type_effect(grant));
-      break;
-    case GrantKind::virtual_function:
-    case GrantKind::passthrough:
-      load_vfio();
-      if (auto guids = guids_effect(grant)) { effects.push_back(std::move(*guids)); }
-      if (auto settings = no_persistence(grant.address)) { effects.push_back(std::move(*settings)); }
-      for (const auto& function : functions_to_bind(grant.address)) {
-        effects.push_back(binding_effect(function));
-      }
+  for (const auto* handler : handlers() | std::views::reverse) {
+    if (handler->plan == nullptr) { continue; }
+    for (auto& effect : handler->plan(grant)) { effects.push_back(std::move(effect)); }
   }
   return effects;
 }
@@ -87,38 +56,18 @@ void DeviceLender::lend_one(const DeviceGrant& grant) {
   }
 }
 
-void DeviceLender::make_virtual_functions_for(const std::vector<DeviceGrant>& grants) {
-  std::map<std::string, std::vector<std::string>> wanted;
-  for (const auto& grant : grants) {
-    if (!grant.physical_function.empty()) { wanted[grant.physical_function].push_back(grant.address); }
-  }
-  for (const auto& [physical_function, functions] : wanted) {
-    if (const auto planned = virtual_functions_effect(physical_function, functions)) {
-      perform(*planned, done_);
-    }
-  }
-}
-
 void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
-  std::set<std::string> cards;
-  for (const auto& grant : grants) {
-    if (bound_driver(grant.address) == "nvidia") {
-      cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
-    }
-  }
-  if (cards.empty()) { return; }
-  const auto units = services_that_grab_gpus();
-  if (units.empty()) { return; }
+  const auto planned = plan_stopped_services(grants);
+  if (planned.empty()) { return; }
   if (!may_change_host_) {
+    std::vector<std::string> units;
+    for (const auto& effect : planned) { units.push_back(effect.name); }
     throw Error(
         "lend GPUs", ErrorCode::host_unable,
         fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
                     join(units, ", "), join(units, " ")));
   }
-  const auto limits = power_limits(cards);
-  for (const auto& unit : units) {
-    perform({.kind = EffectKind::service, .name = unit, .state = limits}, services_);
-  }
+  for (const auto& effect : planned) { perform(effect, services_); }
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
@@ -145,7 +94,7 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
     for (const auto& grant : missing) {
       if (grant.between_tenants == BetweenTenants::erase) { erase_disk(grant.address); }
     }
-    make_virtual_functions_for(missing);
+    for (const auto& planned : plan_virtual_functions(missing)) { perform(planned, done_); }
     for (const auto& grant : missing) { lend_one(grant); }
     reset_where_wanted(grants);
   } catch (...) {
@@ -158,9 +107,8 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
 
 void DeviceLender::remove_vgpus() {
   std::erase_if(granted_, is_made_for_each_vm);
-  const auto first = std::stable_partition(done_.begin(), done_.end(), [](const Effect& effect) {
-    return effect.kind != EffectKind::mdev && effect.kind != EffectKind::vgpu_type;
-  });
+  const auto first = std::stable_partition(
+      done_.begin(), done_.end(), [](const Effect& effect) { return !handler_of(effect.kind).for_each_vm; });
   std::vector<Effect> vgpus(first, done_.end());
   done_.erase(first, done_.end());
   const auto failures = undo_down_to(0, vgpus);
@@ -236,12 +184,7 @@ std::vector<std::string> DeviceLender::stop_using_kvm() {
   kvm_use_.reset();
   std::vector<Effect> opened;
   try {
-    if (!kvm_device_is_unused(kvm_device_)) { return {}; }
-    for (auto& effect : journal_.effects()) {
-      if (effect.kind == EffectKind::kvm_device && effect.name == kvm_device_) {
-        opened.push_back(std::move(effect));
-      }
-    }
+    opened = kvm_device_to_close(journal_, kvm_device_);
   } catch (const Error& error) { return {fmt::format("{} stays open: {}", kvm_device_, error.what())}; }
   return undo_down_to(0, opened);
 }

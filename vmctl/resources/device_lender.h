@@ -48,7 +48,6 @@ class DeviceLender {
   void remove_vgpus();
   void make_way();
   void lend_one(const DeviceGrant& grant);
-  void make_virtual_functions_for(const std::vector<DeviceGrant>& grants);
   void give_settings_back();
   void stop_services(const std::vector<DeviceGrant>& grants);
   std::vector<std::string> stop_using_kvm();

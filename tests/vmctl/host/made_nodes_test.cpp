@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -91,6 +92,16 @@ struct TornDown {
   }
 };
 
+/// A process that has this among its arguments, as QEMU has its guest's name, and does nothing.
+pid_t idle_process(const std::string& argument) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/bin/sh", "sh", "-c", "read line < /dev/zero; :", argument.c_str(), nullptr);
+    ::_exit(127);
+  }
+  return child;
+}
+
 TEST_CASE("a journal that refuses every entry keeps no VM and no network running") {
   const TornDown torn_down([](TornDown& running) {
     run_checked(
@@ -116,12 +127,7 @@ TEST_CASE("the QEMU of one VM is killed, and no other process whose number its p
     CHECK_THROWS_AS(nodes.kill(facts[0].id), Error);
     std::vector<pid_t> children;
     for (const auto& guest : {"guest=" + facts[0].name + ",debug-threads=on", std::string("guest=another")}) {
-      const pid_t child = ::fork();
-      if (child == 0) {
-        ::execl("/bin/sh", "sh", "-c", "read line < /dev/zero; :", guest.c_str(), nullptr);
-        ::_exit(127);
-      }
-      children.push_back(child);
+      children.push_back(idle_process(guest));
     }
     std::ofstream(runtime / (facts[0].name + ".pid")) << children[0];
     std::ofstream(runtime / (facts[1].name + ".pid")) << children[1];
@@ -142,6 +148,38 @@ TEST_CASE("the QEMU of one VM is killed, and no other process whose number its p
   });
 }
 
+TEST_CASE("a VM that powers itself off is waited for, and not without end") {
+  TornDown other([](TornDown&) {});
+  MadeNodes nodes(other.run, two_tenants());
+  const auto facts = nodes.facts();
+  const auto runtime = other.folder.path / "libvirt/qemu/run";
+  fs::create_directories(runtime);
+  const char* before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string was = before == nullptr ? "" : before;
+  ::setenv("XDG_RUNTIME_DIR", other.folder.path.c_str(), 1);
+  const pid_t qemu = idle_process("guest=" + facts[0].name + ",debug-threads=on");
+  std::ofstream(runtime / (facts[0].name + ".pid")) << qemu;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is the shell by then
+  for (const auto& node : facts) { CHECK(nodes.start(node.id).agent); }
+  was.empty() ? ::unsetenv("XDG_RUNTIME_DIR") : ::setenv("XDG_RUNTIME_DIR", was.c_str(), 1);
+  CHECK_THROWS_WITH(nodes.await_end(facts[0].id, std::chrono::milliseconds(10)),
+                    Contains(facts[0].name + " has shut down: not within 0 s"));
+  CHECK_THROWS_WITH(nodes.await_end(facts[1].id), Contains("it has no QEMU on this host"));
+  ::kill(qemu, SIGTERM);
+  CHECK_NOTHROW(nodes.await_end(facts[0].id));
+  ::waitpid(qemu, nullptr, 0);
+  CHECK_NOTHROW(nodes.await_end(facts[0].id));  // its number is nobody's now
+  CHECK(nodes.remove().left.empty());
+}
+
+TEST_CASE("the agent of a slice counts the slice's cores, that of a guest all that it sees") {
+  TornDown other([](TornDown&) {});
+  auto group = two_tenants();
+  CHECK(MadeNodes(other.run, group).facts()[0].counted_cores.empty());
+  group.kind = NodeKind::slice;
+  CHECK(MadeNodes(other.run, group).facts()[0].counted_cores == "0");
+}
+
 TEST_CASE("what cannot be removed is said and stays in the journal, the others go") {
   const std::string stuck = "virtrain-20261120t083012-7f3a2b-2";
   const TornDown torn_down([&](TornDown& running) { running.hypervisor->stuck = {stuck}; });
@@ -150,6 +188,28 @@ TEST_CASE("what cannot be removed is said and stays in the journal, the others g
   CHECK_THAT(torn_down.left[0], Contains(stuck) && Contains("it is stuck"));
   REQUIRE(torn_down.journal.effects().size() == 1);
   CHECK(torn_down.journal.effects()[0].name == stuck);
+}
+
+TEST_CASE("a disk for loads is an empty file of its own size, journalled, and gone with its VM") {
+  TornDown other([](TornDown&) {});
+  auto group = two_tenants();
+  group.tenants[1][0].scratch_bytes = 8U << 20;
+  MadeNodes nodes(other.run, group);
+  for (const auto& node : nodes.facts()) {
+    CHECK(node.load_file.empty());
+    const auto xml = nodes.start(node.id).domain_xml;
+    CHECK((xml.find(scratch_serial) != std::string::npos) == (node.tenant == 1));
+  }
+  const auto file = other.folder.path / (nodes.facts()[1].name + ".disk");
+  CHECK(fs::file_size(file) == 8U << 20);
+  CHECK_FALSE(fs::exists(other.folder.path / (nodes.facts()[0].name + ".disk")));
+  CHECK((fs::status(file).permissions() & fs::perms::others_all) == fs::perms::none);
+  const auto effects = other.journal.effects();
+  CHECK(std::count_if(effects.begin(), effects.end(),
+                      [&](const auto& effect) { return effect.name == file.string(); }) == 1);
+  CHECK(nodes.remove().left.empty());
+  CHECK_FALSE(fs::exists(file));
+  CHECK(other.journal.effects().empty());
 }
 
 TEST_CASE(

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "common/text/text.h"
-#include "vmctl/doctor/findings/device_check.h"
+#include "vmctl/doctor/findings/check.h"
+#include "vmctl/doctor/findings/device_host.h"
 
 // What the tables of checks share.
 namespace virtrain::vmctl {
@@ -16,7 +17,8 @@ namespace virtrain::vmctl {
 using Words = std::vector<std::string>;
 
 inline constexpr const char* when_always = "always";
-inline bool always(const DeviceHost& /*host*/) {
+template <typename Subject>
+bool always(const Subject& /*subject*/) {
   return true;
 }
 

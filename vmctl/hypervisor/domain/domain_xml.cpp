@@ -225,9 +225,10 @@ void add_disk_limits(pugi::xml_node disk, const NodeLimits& limits) {
 }
 
 pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const char* format,
-                        const char* target, const DomainSpec& spec, bool is_shared) {
+                        const char* target, const DomainSpec& spec, bool is_shared,
+                        const char* cache = "unsafe") {
   auto disk = add(devices, "disk", {{"type", "file"}, {"device", "disk"}});
-  auto driver = add(disk, "driver", {{"name", "qemu"}, {"type", format}, {"cache", "unsafe"}});
+  auto driver = add(disk, "driver", {{"name", "qemu"}, {"type", format}, {"cache", cache}});
   if (spec.memory_encryption != MemoryEncryption::none) { use_platform_iommu(driver); }
   auto source = add(disk, "source", {{"file", file}});
   if (is_shared) { leave_owner_alone(source, spec); }
@@ -237,9 +238,21 @@ pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const c
   return disk;
 }
 
+/// What the guest writes and syncs reaches the host's disk, as a load on bare metal does. Where that is full
+/// the guest gets an error; QEMU's default is to stop the VM.
+void add_scratch_disk(pugi::xml_node devices, const DomainSpec& spec) {
+  if (!spec.scratch) { return; }
+  const char* cache = spec.scratch->past_page_cache ? "none" : "writeback";
+  auto disk =
+      add_disk(devices, spec.scratch->file, "raw", spec.boot_disk ? "vdd" : "vdb", spec, false, cache);
+  with(disk.child("driver"), "error_policy", "report");
+  add(disk, "serial", scratch_serial);
+}
+
 void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
   if (!spec.boot_disk) {
     add_disk(devices, spec.root_image, "raw", "vda", spec, true);
+    add_scratch_disk(devices, spec);
     return;
   }
   auto boot = add_disk(devices, spec.boot_disk->overlay, "qcow2", "vda", spec, false);
@@ -249,6 +262,7 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
   add(base, "backingStore");
   add(add_disk(devices, spec.root_image, "raw", "vdb", spec, true), "serial", root_serial);
   add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
+  add_scratch_disk(devices, spec);
 }
 
 void add_nic_driver(pugi::xml_node interface, const NicSpec& nic, const DomainSpec& spec) {
@@ -336,6 +350,10 @@ void add_devices(pugi::xml_node domain, const DomainSpec& spec) {
   auto channel = add(devices, "channel", {{"type", "unix"}});
   add(channel, "source", {{"mode", "bind"}});
   add(channel, "target", {{"type", "virtio"}, {"name", agent_channel}});
+  if (!spec.planted_channel.empty()) {
+    add(add(devices, "channel", {{"type", "null"}}), "target",
+        {{"type", "virtio"}, {"name", spec.planted_channel}});
+  }
   auto rng = add(devices, "rng", {{"model", "virtio"}});
   with(add(rng, "backend", "/dev/urandom"), "model", "random");
   add_bounced_driver(rng, spec);

@@ -14,9 +14,6 @@ namespace virtrain::vmctl {
 
 using virtrain::Virtualization;
 
-/// Name of the guest agent's virtio-serial port.
-inline constexpr const char* agent_channel = "org.virtrain.agent.0";
-
 /// What virtrain stamps into the XML of each of its domains and networks, so that they are found without the
 /// journal.
 struct LeaseMark {
@@ -51,6 +48,12 @@ struct BootDisk {
   std::string seed;  ///< for cloud-init, read-only
 };
 
+/// A raw disk of a VM that loads may overwrite.
+struct ScratchDisk {
+  std::string file;
+  bool past_page_cache = true;  ///< as loads on bare metal write, where the file system can (O_DIRECT)
+};
+
 /// One virtual machine: it boots kernel + initrd directly, with a read-only root that its init overlays, or
 /// from a disk, with that root as a second one.
 struct DomainSpec {
@@ -76,6 +79,8 @@ struct DomainSpec {
   std::string root_image;  ///< raw file system, attached read-only as vda, or vdb beside a boot disk
   std::optional<BootDisk> boot_disk;  ///< then without kernel, initrd and kernel_command_line
   std::string kernel_command_line;    ///< see guest_command_line()
+  std::optional<ScratchDisk> scratch;
+  std::string planted_channel;  ///< see NodeSpec
   std::vector<NicSpec> nics;
   std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
   Clique clique = Clique::off;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/devices/device_users.h"
@@ -133,7 +134,12 @@ void see_binding(const std::string& address, const std::string& driver) {
                           now.empty() ? "none" : now, driver.empty() ? "none" : driver));
 }
 
+void load_vfio() {
+  if (!is_there("/sys/bus/pci/drivers/vfio-pci")) { run_checked({"modprobe", "vfio-pci"}); }
+}
+
 void lend(const Effect& effect) {
+  load_vfio();
   write_pci(steps_to_lend(effect.name, binding_now(effect.name)));
   see_binding(effect.name, vfio_driver);
 }
@@ -182,11 +188,9 @@ void refuse_users(const std::string& address) {
   }
 }
 
-Effect binding_effect(const std::string& address) {
-  refuse_users(address);
-  return {.kind = EffectKind::binding, .name = address, .state = to_state(binding_now(address))};
-}
+namespace {
 
+/// Every function that goes to a VM together: those of the IOMMU group, bridges aside.
 std::vector<std::string> functions_to_bind(const std::string& address) {
   if (!is_there(pci_folder(address))) {
     throw Error("lend " + address, ErrorCode::not_found, "there is no such PCI function");
@@ -203,8 +207,22 @@ std::vector<std::string> functions_to_bind(const std::string& address) {
   return functions;
 }
 
+std::vector<Effect> plan(const DeviceGrant& grant) {
+  std::vector<Effect> effects;
+  if (is_made_for_each_vm(grant)) { return effects; }
+  for (const auto& function : functions_to_bind(grant.address)) {
+    refuse_users(function);
+    effects.push_back(
+        {.kind = EffectKind::binding, .name = function, .state = to_state(binding_now(function))});
+  }
+  return effects;
+}
+
+}  // namespace
+
 const Handler binding_handler{.kind = EffectKind::binding,
                               .find = find_foreign,
+                              .plan = plan,
                               .make = lend,
                               .left = left,
                               .undo = give_back,

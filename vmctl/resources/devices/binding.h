@@ -50,11 +50,4 @@ std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUs
 /// Throws Error(busy) naming who uses the function.
 void refuse_users(const std::string& address);
 
-/// That a function is bound to vfio-pci. Throws Error(not_found), and Error(busy) naming who uses it.
-Effect binding_effect(const std::string& address);
-
-/// Every function that goes to a VM together: those of the IOMMU group, bridges aside. Throws
-/// Error(not_found), and Error(host_unable) where the function is in no group.
-std::vector<std::string> functions_to_bind(const std::string& address);
-
 }  // namespace virtrain::vmctl

@@ -7,6 +7,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 
@@ -64,8 +65,21 @@ Effect settings_effect(const std::string& address, const DeviceSettings& wanted)
           .state = to_state(Change<DeviceSettings>{read_settings(address), wanted})};
 }
 
+namespace {
+
+/// The kernel's persistence mode holds the device with no file open: unbinding would wait for ever (USE-2).
+std::vector<Effect> plan_no_persistence(const DeviceGrant& grant) {
+  if (is_made_for_each_vm(grant) || bound_driver(grant.address) != "nvidia") { return {}; }
+  DeviceSettings wanted;
+  wanted.persistence = false;
+  return {settings_effect(grant.address, wanted)};
+}
+
+}  // namespace
+
 const Handler device_settings_handler{
     .kind = EffectKind::device_settings,
+    .plan = plan_no_persistence,
     .make =
         [](const Effect& effect) {
           apply_settings(effect.name, from_state<Change<DeviceSettings>>(effect.state).wanted);

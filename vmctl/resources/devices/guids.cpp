@@ -186,7 +186,19 @@ void clear_guids(const Effect& effect, const fs::path& devices) {
   }
 }
 
+namespace {
+
+std::vector<Effect> plan_guids(const DeviceGrant& grant) {
+  std::vector<Effect> effects;
+  if (is_made_for_each_vm(grant)) { return effects; }
+  if (auto effect = guids_effect(grant)) { effects.push_back(std::move(*effect)); }
+  return effects;
+}
+
+}  // namespace
+
 const Handler guids_handler{.kind = EffectKind::guids,
+                            .plan = plan_guids,
                             .make = [](const Effect& effect) { set_guids(effect); },
                             .left = [](const Effect& effect) { return guids_left(effect); },
                             .undo = [](const Effect& effect) { clear_guids(effect); },

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/kind/handler.h"
 
@@ -34,15 +36,29 @@ void start(const Effect& effect) {
   restore_power_limits(effect.state);
 }
 
+/// The GPUs that the host's driver has, those themselves whose virtual functions are granted.
+std::set<std::string> cards_of(const std::vector<DeviceGrant>& grants) {
+  std::set<std::string> cards;
+  for (const auto& grant : grants) {
+    if (bound_driver(grant.address) == "nvidia") {
+      cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
+    }
+  }
+  return cards;
+}
+
 }  // namespace
 
-std::vector<std::string> services_that_grab_gpus() {
-  std::vector<std::string> active;
-  if (!has_systemd()) { return active; }
+std::vector<Effect> plan_stopped_services(const std::vector<DeviceGrant>& grants) {
+  std::vector<Effect> effects;
+  const auto cards = cards_of(grants);
+  if (cards.empty() || !has_systemd()) { return effects; }
   for (const auto* unit : gpu_services) {
-    if (is_active(unit)) { active.emplace_back(unit); }
+    if (is_active(unit)) { effects.push_back({.kind = EffectKind::service, .name = unit}); }
   }
-  return active;
+  const auto limits = effects.empty() ? "" : power_limits(cards);
+  for (auto& effect : effects) { effect.state = limits; }
+  return effects;
 }
 
 bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid) {

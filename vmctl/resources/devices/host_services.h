@@ -4,14 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/api/device_grant.h"
+#include "vmctl/journal/leases.h"
+
 namespace virtrain::vmctl {
 
 /// Services that open a GPU as soon as it is there, and so would keep it from being lent or disturb what is
 /// measured.
 inline constexpr const char* gpu_services[] = {"nvidia-persistenced.service", "nvidia-dcgm.service",
                                                "dcgm-exporter.service", "nv-hostengine.service"};
-/// Those of them that run now. None where systemd does not run.
-std::vector<std::string> services_that_grab_gpus();
+/// That those of them stop that run now, if the host's driver has any of the devices. None where systemd does
+/// not run.
+std::vector<Effect> plan_stopped_services(const std::vector<DeviceGrant>& grants);
 
 /// Whether a process is of one of them, by the unit that it runs in: one of that name need not be. 0: the
 /// kernel.

@@ -52,6 +52,10 @@ std::filesystem::path use_of(const std::string& device) {
   return claims_folder() / name;
 }
 
+bool is_used(const std::string& device) {
+  return !try_lock_file(use_of(device), LockKind::exclusive);
+}
+
 void open(const Effect& effect) {
   set_access(effect.name, from_state<Change<Access>>(effect.state).wanted);
 }
@@ -85,15 +89,19 @@ UniqueFd use_kvm_device(const std::string& device) {
   return lock_file(use_of(device), LockKind::shared, closing);
 }
 
-bool kvm_device_is_unused(const std::string& device) {
-  return static_cast<bool>(try_lock_file(use_of(device), LockKind::exclusive));
+std::vector<Effect> kvm_device_to_close(const LeaseJournal& journal, const std::string& device) {
+  if (is_used(device)) { return {}; }
+  auto effects = journal.effects();
+  std::erase_if(effects, [&](const Effect& effect) {
+    return effect.kind != EffectKind::kvm_device || effect.name != device;
+  });
+  return effects;
 }
 
-const Handler kvm_device_handler{
-    .kind = EffectKind::kvm_device,
-    .make = open,
-    .left = left,
-    .undo = close,
-    .is_used = [](const Effect& effect) { return !kvm_device_is_unused(effect.name); }};
+const Handler kvm_device_handler{.kind = EffectKind::kvm_device,
+                                 .make = open,
+                                 .left = left,
+                                 .undo = close,
+                                 .is_used = [](const Effect& effect) { return is_used(effect.name); }};
 
 }  // namespace virtrain::vmctl

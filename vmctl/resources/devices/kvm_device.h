@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/unique_fd.h"
 #include "vmctl/journal/leases.h"
@@ -17,7 +18,7 @@ std::optional<Effect> kvm_device_effect(const std::string& device);
 
 /// While it lives, no other run closes the device.
 UniqueFd use_kvm_device(const std::string& device);
-/// Whether no run uses it.
-bool kvm_device_is_unused(const std::string& device);
+/// What lets QEMU's user open it now, whichever run has made that; nothing while a run uses it.
+std::vector<Effect> kvm_device_to_close(const LeaseJournal& journal, const std::string& device);
 
 }  // namespace virtrain::vmctl

@@ -1,5 +1,3 @@
-#include "vmctl/resources/devices/mdev.h"
-
 #include <filesystem>
 
 #include "common/error.h"
@@ -60,9 +58,9 @@ void find_foreign(Search& search) {
   }
 }
 
-}  // namespace
-
-Effect mdev_effect(const DeviceGrant& grant) {
+/// Error(not_found) where the parent offers no such type, Error(busy) where none of it is left.
+std::vector<Effect> plan(const DeviceGrant& grant) {
+  if (grant.kind != GrantKind::mdev) { return {}; }
   const auto type = type_folder(grant.address, grant.vgpu_type);
   if (!is_there(type)) {
     throw Error("make a vGPU on " + grant.address, ErrorCode::not_found,
@@ -72,16 +70,20 @@ Effect mdev_effect(const DeviceGrant& grant) {
     throw Error("make a vGPU on " + grant.address, ErrorCode::busy,
                 "no instance of " + grant.vgpu_type + " is left");
   }
-  return {.kind = EffectKind::mdev,
-          .name = grant.uuid,
-          .state = to_state(MdevState{grant.address, grant.vgpu_type})};
+  return {{.kind = EffectKind::mdev,
+           .name = grant.uuid,
+           .state = to_state(MdevState{grant.address, grant.vgpu_type})}};
 }
+
+}  // namespace
 
 const Handler mdev_handler{.kind = EffectKind::mdev,
                            .find = find_foreign,
+                           .plan = plan,
                            .make = make,
                            .left = left,
                            .undo = remove,
-                           .device = parent_of};
+                           .device = parent_of,
+                           .for_each_vm = true};
 
 }  // namespace virtrain::vmctl

@@ -1,5 +1,3 @@
-#include "vmctl/resources/devices/vgpu_type.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,9 +51,10 @@ void clear(const Effect& effect) {
   }
 }
 
-}  // namespace
-
-Effect vgpu_type_effect(const DeviceGrant& grant) {
+/// That a virtual function that keeps its vendor's driver becomes a vGPU. Error(busy) where it carries one
+/// already, Error(host_unable) where it does not offer the type.
+std::vector<Effect> plan(const DeviceGrant& grant) {
+  if (grant.kind != GrantKind::vendor_vfio) { return {}; }
   const auto operation = "make a vGPU on " + grant.address;
   const auto now = read_value(current_type(grant.address));
   if (!now) {
@@ -77,10 +76,17 @@ Effect vgpu_type_effect(const DeviceGrant& grant) {
                             offered.empty() ? "the card is full" : "it can make: " + join(offered, ", ")));
   }
   return {
-      .kind = EffectKind::vgpu_type, .name = grant.address, .state = to_state(VgpuState{grant.vgpu_type})};
+      {.kind = EffectKind::vgpu_type, .name = grant.address, .state = to_state(VgpuState{grant.vgpu_type})}};
 }
 
-const Handler vgpu_type_handler{
-    .kind = EffectKind::vgpu_type, .make = make, .left = left, .undo = clear, .device = named_device};
+}  // namespace
+
+const Handler vgpu_type_handler{.kind = EffectKind::vgpu_type,
+                                .plan = plan,
+                                .make = make,
+                                .left = left,
+                                .undo = clear,
+                                .device = named_device,
+                                .for_each_vm = true};
 
 }  // namespace virtrain::vmctl

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
@@ -79,10 +82,8 @@ void remove(const Effect& effect) {
   if (!before.empty()) { write_sysfs(autoprobe_of(effect.name), before); }
 }
 
-}  // namespace
-
-std::optional<Effect> virtual_functions_effect(const std::string& physical_function,
-                                               const std::vector<std::string>& wanted) {
+std::optional<Effect> effect_of(const std::string& physical_function,
+                                const std::vector<std::string>& wanted) {
   const auto missing = [](const std::string& address) { return !is_there(pci_folder(address)); };
   if (std::none_of(wanted.begin(), wanted.end(), missing)) { return std::nullopt; }
   const auto operation = "make virtual functions of " + physical_function;
@@ -104,6 +105,20 @@ std::optional<Effect> virtual_functions_effect(const std::string& physical_funct
   const FunctionsState state{std::to_string(*count),
                              read_value(autoprobe_of(physical_function)).value_or("")};
   return Effect{.kind = EffectKind::virtual_functions, .name = physical_function, .state = to_state(state)};
+}
+
+}  // namespace
+
+std::vector<Effect> plan_virtual_functions(const std::vector<DeviceGrant>& grants) {
+  std::map<std::string, std::vector<std::string>> wanted;
+  for (const auto& grant : grants) {
+    if (!grant.physical_function.empty()) { wanted[grant.physical_function].push_back(grant.address); }
+  }
+  std::vector<Effect> effects;
+  for (const auto& [physical_function, functions] : wanted) {
+    if (auto effect = effect_of(physical_function, functions)) { effects.push_back(std::move(*effect)); }
+  }
+  return effects;
 }
 
 const Handler virtual_functions_handler{.kind = EffectKind::virtual_functions,

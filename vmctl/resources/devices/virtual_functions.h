@@ -1,16 +1,14 @@
 #pragma once
 
-#include <optional>
-#include <string>
 #include <vector>
 
+#include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
 
-/// What a physical function needs so that it has all of these; nothing where they are there. Error(busy)
-/// where it has some but not these: their number cannot be changed while they are there.
-std::optional<Effect> virtual_functions_effect(const std::string& physical_function,
-                                               const std::vector<std::string>& wanted);
+/// What physical functions need so that they have all that are granted; nothing where they are there.
+/// Error(busy) where one has some but not these: their number cannot be changed while they are there.
+std::vector<Effect> plan_virtual_functions(const std::vector<DeviceGrant>& grants);
 
 }  // namespace virtrain::vmctl

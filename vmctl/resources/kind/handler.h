@@ -2,7 +2,9 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
+#include "vmctl/api/device_grant.h"
 #include "vmctl/hypervisor/hypervisor.h"
 #include "vmctl/resources/kind/leftover.h"
 
@@ -11,8 +13,9 @@ namespace virtrain::vmctl {
 class Search;
 
 /// What can be done with the leases of one kind. Some are things that this host shows, whatever the journal
-/// says: they are found and removed. Others change a device, and only the journal knows how it was: they are
-/// made, and undone from what was journalled. Calls throw Error.
+/// says: they are found and removed; who has their description makes them (vmctl/host). Others change a
+/// device, and only the journal knows how it was: they are planned, made, and undone from what was
+/// journalled. Calls throw Error.
 struct Handler {
   EffectKind kind;
 
@@ -21,6 +24,9 @@ struct Handler {
   /// Removes one that was found; no error if it is gone.
   void (*remove)(const Leftover& found, Hypervisor* hypervisor) = nullptr;
 
+  /// What of this kind a VM needs that gets the device, given what is now. Error(not_found) where there is no
+  /// such device, Error(busy) where it is in use.
+  std::vector<Effect> (*plan)(const DeviceGrant& grant) = nullptr;
   /// Makes a planned effect happen, and sees that it did.
   void (*make)(const Effect& effect) = nullptr;
   /// What is still there of it, in words, from sysfs alone; empty: nothing.
@@ -31,6 +37,7 @@ struct Handler {
   std::string (*device)(const Effect& effect) = nullptr;
   /// Whether runs other than its owner still need it.
   bool (*is_used)(const Effect& effect) = nullptr;
+  bool for_each_vm = false;  ///< made for one VM, and undone after it
   bool survives_reboot = false;
 };
 

@@ -116,6 +116,31 @@ TEST_CASE("domain XML of a guest with limits") {
   CHECK(domain_xml(spec).find("<global_quota>1000</global_quota>") != std::string::npos);
 }
 
+TEST_CASE("a planted channel is a port that leads nowhere") {
+  auto spec = emulated();
+  spec.planted_channel = "org.virtrain.planted.t2n1";
+  const auto text = domain_xml(spec);
+  check_schema("domain", text);
+  CHECK(text.find("<channel type=\"null\">") != std::string::npos);
+  CHECK(text.find("<target type=\"virtio\" name=\"org.virtrain.planted.t2n1\" />") != std::string::npos);
+}
+
+TEST_CASE("a disk for loads writes through to the host's, within the limits of the node's disks") {
+  auto spec = emulated();
+  spec.limits.disk_write = 16ULL << 20;
+  spec.scratch = ScratchDisk{"/var/lib/virtrain/logs/e1/virtrain-e1-2.disk"};
+  const auto text = domain_xml(spec);
+  check_golden("domain-scratch.xml", text);
+  check_schema("domain", text);
+  CHECK(text.find("<target dev=\"vdb\" bus=\"virtio\" />") != std::string::npos);
+  spec.scratch->past_page_cache = false;
+  CHECK(domain_xml(spec).find("cache=\"writeback\" error_policy=\"report\"") != std::string::npos);
+  spec.boot_disk = BootDisk{"/o.qcow2", "/base.img", "qcow2", "/seed.iso"};
+  const auto cloud = domain_xml(spec);
+  check_schema("domain", cloud);
+  CHECK(cloud.find("<target dev=\"vdd\" bus=\"virtio\" />") != std::string::npos);
+}
+
 TEST_CASE(
     "without privileges a NIC is a tap of the user's, or a multicast group that stays on the loopback "
     "device") {
