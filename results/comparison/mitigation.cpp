@@ -1,10 +1,14 @@
 #include "results/comparison/mitigation.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <map>
 
 #include "common/text/text.h"
 #include "results/comparison/arms.h"
+#include "results/comparison/data_index.h"
 #include "results/comparison/guard/comparability.h"
 
 namespace virtrain::results {
@@ -49,12 +53,12 @@ Rounds kept(const Rounds& alone, const Rounds& beside) {
 /// Reads what a whole experiment has of one victim.
 class Victim {
  public:
-  Victim(const ComparisonData& data, const std::string& case_name) {
-    std::map<std::string, Rows> rows;
+  Victim(const DataIndex& index, const std::string& case_name) : index_(index) {
+    const auto& data = index.data();
     for (const auto& row : data.rows) {
-      if (row.case_name == case_name) { rows[row.arm].push_back(&row); }
+      if (row.case_name == case_name) { rows_[row.arm].push_back(&row); }
     }
-    for (const auto& [arm, of_arm] : rows) { throughput_[arm] = rounds_of(of_arm); }
+    for (const auto& [arm, of_arm] : rows_) { throughput_[arm] = rounds_of(of_arm); }
     for (const auto& one : data.neighbour_rates) {
       if (one.case_name != case_name || one.rate.value_or(0) <= 0) { continue; }
       rates_[one.arm][{one.experiment, one.pair}] = one.rate;
@@ -64,12 +68,27 @@ class Victim {
   Rounds throughput(const std::string& arm) const { return at(throughput_, arm); }
   Rounds rates(const std::string& arm) const { return at(rates_, arm); }
 
+  /// A sentence for each fact that must be equal, and that nothing of `changed` explains.
+  std::vector<std::string> what_differs(const std::string& baseline, const std::string& candidate,
+                                        const std::set<std::string>& changed) const {
+    const auto ours = rows_.find(baseline), theirs = rows_.find(candidate);
+    if (ours == rows_.end() || theirs == rows_.end()) { return {}; }
+    std::vector<std::string> sentences;
+    for (const auto& one :
+         differences(index_.facts_of(pairs_of(ours->second, theirs->second)), true, changed)) {
+      if (forbids(one)) { sentences.push_back(to_sentence(one, baseline, candidate)); }
+    }
+    return sentences;
+  }
+
  private:
   static Rounds at(const std::map<std::string, Rounds>& all, const std::string& arm) {
     const auto found = all.find(arm);
     return found == all.end() ? Rounds() : found->second;
   }
 
+  const DataIndex& index_;
+  std::map<std::string, Rows> rows_;
   std::map<std::string, Rounds> throughput_, rates_;
 };
 
@@ -86,6 +105,10 @@ const IsolationMatrix* without_it(const IsolationMatrix& matrix, const std::vect
   return found == matrices.end() ? nullptr : &*found;
 }
 
+std::string lacks_comparison(const std::optional<Disturbance>& one) {
+  return one && one->verdict == Isolated::not_comparable ? one->reason : "";
+}
+
 /// The keys that the two arms set differently, as the mitigated one has them.
 std::string changes_of(const IsolationMatrix& with, const IsolationMatrix& without,
                        const ArmRecords& records) {
@@ -99,7 +122,8 @@ std::string changes_of(const IsolationMatrix& with, const IsolationMatrix& witho
 }
 
 Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without,
-                         const IsolationMatrix& matrix, const IsolationMatrix& like, const Victim& victim) {
+                         const IsolationMatrix& matrix, const IsolationMatrix& like, const Victim& victim,
+                         const std::set<std::string>& changed) {
   const bool alone_ran = with.against_alone && without.against_alone;
   const std::string baseline = alone_ran ? "" : "+idle";
   const auto arm_with = matrix.arm + "+" + with.neighbour;
@@ -120,7 +144,22 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
     result.relief_ci = found->test.ci_tost;
     result.rounds = found->n;
   }
-  if (matrix.virtualization != like.virtualization) { result.verdict = Help::not_comparable; }
+  std::vector<std::string> reasons{lacks_comparison(result.without), lacks_comparison(result.with)};
+  if (matrix.virtualization != like.virtualization) {
+    reasons.push_back(fmt::format("virtualization differs: {} in {}, {} in {}",
+                                  fmt::join(like.virtualization, ", "), like.arm,
+                                  fmt::join(matrix.virtualization, ", "), matrix.arm));
+  }
+  for (const auto& [ours, theirs] :
+       {std::pair(like.arm + baseline, matrix.arm + baseline), std::pair(arm_without, arm_with)}) {
+    const auto found = victim.what_differs(ours, theirs, changed);
+    reasons.insert(reasons.end(), found.begin(), found.end());
+  }
+  std::erase(reasons, "");
+  if (!reasons.empty()) {
+    result.verdict = Help::not_comparable;
+    result.reason = join(reasons, "; ");
+  }
   result.cost_alone = share_lost(victim.throughput(like.arm), victim.throughput(matrix.arm), settings);
   result.cost_aggressor = share_lost(victim.rates(arm_without), victim.rates(arm_with), settings);
   return result;
@@ -138,17 +177,19 @@ std::string to_text(const ShareLost& lost) {
 std::vector<Mitigation> mitigations(const ComparisonData& data,
                                     const std::vector<IsolationMatrix>& matrices) {
   const auto records = arm_records(data);
+  const DataIndex index(data);
   std::vector<Mitigation> all;
   for (const auto& matrix : matrices) {
     const auto* like = without_it(matrix, matrices, records);
     if (like == nullptr) { continue; }
-    const Victim victim(data, matrix.case_name);
+    const Victim victim(index, matrix.case_name);
+    const auto changed = changed_keys(records, like->arm, matrix.arm);
     for (const auto& cell : matrix.cells) {
       const auto same = std::find_if(like->cells.begin(), like->cells.end(), [&](const NeighbourCell& one) {
         return one.neighbour == cell.neighbour;
       });
       if (cell.aggressor.empty() || same == like->cells.end()) { continue; }
-      all.push_back(mitigation_of(cell, *same, matrix, *like, victim));
+      all.push_back(mitigation_of(cell, *same, matrix, *like, victim, changed));
       all.back().changes = changes_of(matrix, *like, records);
     }
   }

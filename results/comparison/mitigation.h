@@ -33,6 +33,7 @@ struct Mitigation {
   std::optional<Disturbance> without = {},
                              with = {};  ///< the victim beside it against alone, each in its own arm
   Help verdict = Help::inconclusive;
+  std::string reason = {};  ///< why there is no verdict: what differs beside what the arms change on purpose
   /// What the victim keeps of its throughput alone, with / without: 2 means that it runs twice as fast beside
   /// the neighbour, for what it is worth alone.
   std::optional<double> relief = {};

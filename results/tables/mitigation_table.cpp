@@ -17,6 +17,7 @@ const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
                                              {"neighbour", "neighbour"},
                                              {"rounds", "", true, true},
                                              {"verdict", "", false, true},
+                                             {"reason", "", false, true},
                                              {"relief", "", true, true},
                                              {"relief_low", "", true, true},
                                              {"relief_high", "", true, true},
@@ -69,9 +70,9 @@ std::string verdict_words(Help verdict) {
 std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
   const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
   std::vector<Cell> cells{
-      shown(one.case_name, several_cases), cell(one.arm),          shown(one.like, several_likes),
-      shown(one.changes, false),           cell(one.neighbour),    Cell{one.rounds, ""},
-      Cell{to_string(one.verdict), ""},    silent_cell(one.relief)};
+      shown(one.case_name, several_cases), cell(one.arm),        shown(one.like, several_likes),
+      shown(one.changes, false),           cell(one.neighbour),  Cell{one.rounds, ""},
+      Cell{to_string(one.verdict), ""},    Cell{one.reason, ""}, silent_cell(one.relief)};
   add_interval(cells, one.relief_ci);
   add_loss(cells, one.without, "");
   add_loss(cells, one.with, verdict_words(one.verdict));
@@ -96,6 +97,9 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
     const auto sentence = fmt::format("{} is {} with {}", one.arm, one.like,
                                       one.changes.empty() ? "nothing changed" : one.changes);
     if (!contains(table.notes, sentence)) { table.notes.push_back(sentence); }
+    if (one.reason.empty()) { continue; }
+    table.notes.push_back(
+        fmt::format("{} beside {} is not comparable: {}", one.arm, one.neighbour, one.reason));
   }
   if (!table.rows.empty()) {
     table.notes.emplace_back("loss: of the victim's throughput alone in the same arm; ?: no verdict");

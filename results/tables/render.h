@@ -8,11 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "common/enum_text.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {
 
-enum class Format { table, json, csv, markdown };
+BOOST_DEFINE_ENUM_CLASS(Format, table, json, csv, markdown)
 
 /// A value with the words that people read; programs get the value in full precision.
 struct Cell {

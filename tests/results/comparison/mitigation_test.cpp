@@ -124,6 +124,48 @@ TEST_CASE("unequal virtualization has no verdict, and spoilt rounds do not count
   CHECK(found_in(data).at(0).verdict == Help::not_comparable);
 }
 
+TEST_CASE("a mitigation whose arms differ by more than what they change has no verdict, and says why") {
+  const auto data_with = [](const std::string& key, const std::string& without, const std::string& with,
+                            const std::string& with_alone) {
+    auto data = data_of({{"vm", {100, 100, 100}},
+                         {"vm+cpu@100%", {50, 50.1, 49.9}},
+                         {"capped", {100, 100, 100}},
+                         {"capped+cpu@100%", {75, 75.1, 74.9}}});
+    for (const auto& [arm, value] : {std::pair{"vm", without}, std::pair{"vm+cpu@100%", without},
+                                     std::pair{"capped", with_alone}, std::pair{"capped+cpu@100%", with}}) {
+      data.facts.push_back({.case_name = "trainer", .arm = arm, .key = key, .value = value});
+    }
+    return data;
+  };
+  CHECK(found_in(data_with("driver", "535.1", "535.1", "535.1")).at(0).verdict == Help::helps);
+  const auto data = data_with("driver", "535.1", "580.1", "580.1");
+  const auto other = found_in(data).at(0);
+  CHECK(other.verdict == Help::not_comparable);
+  CHECK_THAT(other.reason, Contains("driver differs: 535.1 in vm, 580.1 in capped") &&
+                               Contains("580.1 in capped+cpu@100%"));
+  // The figures stay: what was measured is shown, and is no verdict.
+  CHECK(other.relief.value() == Approx(1.5));
+  const auto text = render(mitigation_table(found_in(data)), Format::table, Screen{});
+  CHECK_THAT(text, Contains("capped beside cpu@100% is not comparable: driver differs"));
+  CHECK_THAT(render(mitigation_table(found_in(data)), Format::csv, Screen{}), Contains("driver differs"));
+  // Where the victim's own runs differ, alone and beside, neither side has a loss to compare.
+  const auto inner = found_in(data_with("driver", "535.1", "580.1", "535.1")).at(0);
+  CHECK(inner.verdict == Help::not_comparable);
+  CHECK_THAT(inner.reason, Contains("driver differs: 535.1 in capped, 580.1 in capped+cpu@100%"));
+  // What the arm changes on purpose is explained, and nothing else.
+  auto explained = data_with("cpu_model", "A", "B", "B");
+  CHECK(found_in(explained).at(0).verdict == Help::not_comparable);
+  const std::string own = R"("neighbour.limits.cpu": "25%")";
+  std::string arms = plan_arms;
+  for (std::size_t at = 0; (at = arms.find(own, at)) != std::string::npos;) {
+    const std::string with_model = own + R"(, "guest.cpu_model": "qemu64")";
+    arms.replace(at, own.size(), with_model);
+    at += with_model.size();
+  }
+  explained.experiments[0].arms = arms;
+  CHECK(found_in(explained).at(0).verdict == Help::helps);
+}
+
 TEST_CASE("planted mitigations are found at their size within their interval, and A/A ones do not help") {
   int covered = 0, helped = 0, falsely = 0;
   constexpr int runs = 60;
