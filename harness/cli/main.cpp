@@ -54,13 +54,9 @@ void add_selection_options(CLI::App& verb, results::Selection& selection) {
 }
 
 void add_format_option(CLI::App& verb, results::Format& format) {
-  static const std::map<std::string, results::Format> names{{"table", results::Format::table},
-                                                            {"json", results::Format::json},
-                                                            {"csv", results::Format::csv},
-                                                            {"markdown", results::Format::markdown}};
   verb.add_option("--format", format, "table, json, csv or markdown")
       ->type_name("FORMAT")
-      ->transform(name_of(names));
+      ->transform(name_of(by_word<results::Format>()));
 }
 
 bool colour_on_stdout() {

@@ -17,6 +17,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -50,15 +51,13 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
 
 void add_host_options(CLI::App& verb, RunOptions& options) {
   using vmctl::HostMode;
-  const std::map<std::string, HostMode> modes{
-      {"system", HostMode::system}, {"namespaces", HostMode::namespaces}, {"session", HostMode::session}};
   const std::map<std::string, HostMode> uris{{vmctl::system_libvirt, HostMode::system},
                                              {"qemu:///session", HostMode::session}};
   auto* mode =
       verb.add_option("--mode", options.mode,
                       "What the run may do to this host: system, namespaces or session (default: the "
                       "best that works; virtrain doctor says which)");
-  mode->type_name("MODE")->transform(name_of(modes));
+  mode->type_name("MODE")->transform(name_of(by_word<HostMode>()));
   auto* uri =
       verb.add_option("--connect", options.mode, "The same, as libvirt's qemu:///system or qemu:///session");
   uri->type_name("URI")->transform(name_of(uris))->excludes(mode);

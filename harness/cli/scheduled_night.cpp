@@ -32,7 +32,7 @@
 #include "results/exchange/exporters/exporters.h"
 #include "results/report/site/site.h"
 #include "results/tables/tables.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {

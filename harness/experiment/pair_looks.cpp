@@ -41,18 +41,20 @@ std::string ended(const std::vector<results::CaseComparison>& comparisons,
 
 }  // namespace
 
-PairLooks::PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment)
+PairLooks::PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment,
+                     std::function<std::int64_t()> clock)
     : scenario_(scenario),
       store_(store),
       experiment_(std::move(experiment)),
-      began_ns_(monotonic_ns()),
+      clock_(clock ? std::move(clock) : monotonic_ns),
+      began_ns_(clock_()),
       settings_(scenario.vm_vs_bare_metal.value_or(results::Settings())) {
   if (scenario.until && scenario.until->verdict) { sequential_.emplace(scenario.until->looks, settings_); }
 }
 
 std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) const {
   const auto& until = *scenario_.until;
-  if (until.budget_ns && monotonic_ns() - began_ns_ > *until.budget_ns) {
+  if (until.budget_ns && clock_() - began_ns_ > *until.budget_ns) {
     return fmt::format("the budget of {:.3g} h is spent", static_cast<double>(*until.budget_ns) / 3.6e12);
   }
   if (!sequential_ || pairs < until.looks.first) { return ""; }

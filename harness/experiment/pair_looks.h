@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -15,7 +17,9 @@ namespace virtrain::harness {
 /// before each new pair of a case, and says which pairs are not run.
 class PairLooks {
  public:
-  PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment);
+  /// `clock` in nanoseconds, by default monotonic_ns(): the budget begins now.
+  PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment,
+            std::function<std::int64_t()> clock = {});
 
   /// Why this pair of the case is not run; empty: it is. Asked before each trial, it looks once for each
   /// pair.
@@ -32,6 +36,7 @@ class PairLooks {
   const Scenario& scenario_;
   const results::Store& store_;
   std::string experiment_;
+  std::function<std::int64_t()> clock_;
   std::int64_t began_ns_;
   results::Settings settings_;
   std::optional<results::SequentialTest> sequential_;  ///< where a verdict ends a case

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "common/contains.h"
@@ -38,9 +39,9 @@ void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
   }
 }
 
-void add_what_blocks(const std::vector<vmctl::Finding>& findings, std::vector<std::string>& reasons) {
+void add_what_blocks(const std::vector<Finding>& findings, std::vector<std::string>& reasons) {
   for (const auto& finding : findings) {
-    if (vmctl::blocks(finding)) {
+    if (blocks(finding)) {
       reasons.push_back(fmt::format("{}: {} ({})", finding.id, finding.found, finding.fix));
     }
   }
@@ -73,7 +74,7 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
 /// A limit that cannot be had is refused: it would look like a mitigation that does nothing.
 void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
   std::vector<std::string> refused;
-  std::set<std::pair<vmctl::NodeKind, std::string>> tried;
+  std::set<std::tuple<vmctl::NodeKind, std::string, bool>> tried;
   for (const auto& trial : plan.trials) {
     const auto& placement = plan.placements[trial.placement];
     const auto kind = node_kind(trial.base);
@@ -81,7 +82,8 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
     for (const auto& tenant : placement.tenants) {
       const auto& limits = tenant.nodes[0].limits;
       const auto words = vmctl::limits_text(limits);
-      if (words.empty() || !tried.emplace(kind, words).second) { continue; }
+      const bool writes_to_memory = vm && placement.guest.is_mirror() && tenant.nodes[0].scratch_bytes == 0;
+      if (words.empty() || !tried.emplace(kind, words, writes_to_memory).second) { continue; }
       const auto refuse = [&](const std::string& why) {
         const auto text = fmt::format("limits ({}): {}", words, why);
         if (!contains(refused, text)) { refused.push_back(text); }
@@ -106,10 +108,10 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
       if (limits.of_network() && kind == vmctl::NodeKind::shared_slice) {
         refuse("bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
       }
-      if (vm && placement.guest.is_mirror() && (limits.disk_write || limits.disk_write_iops)) {
+      if (writes_to_memory && (limits.disk_write || limits.disk_write_iops)) {
         refuse(
-            "mirror guests write to memory (allowed: arm bare_metal, or a guest.image with a disk of its "
-            "own)");
+            "mirror guests write to memory (allowed: arm bare_metal, a guest.image with a disk of its own, "
+            "or aggressor disk, whose VM has one)");
       }
       if (mode != HostMode::system) { continue; }
       for (const auto& why : host.lacks_limits(kind, limits)) { refuse(why); }

@@ -25,7 +25,8 @@ constexpr std::size_t most_last_words = 400;
 }  // namespace
 
 std::vector<std::string> stressor_command(const std::string& program, const std::string& kind, double level,
-                                          std::optional<int> gpu, std::uint64_t node_memory_bytes) {
+                                          std::optional<int> gpu, std::uint64_t node_memory_bytes,
+                                          const std::string& load_file) {
   std::vector<std::string> words{program, "--kind", kind, "--rate", fmt::format("{:g}%", level * 100)};
   const auto add = [&](const char* flag, const std::string& value) {
     words.insert(words.end(), {flag, value});
@@ -37,7 +38,8 @@ std::vector<std::string> stressor_command(const std::string& program, const std:
     add("--bytes", format_size(std::min<std::uint64_t>(node_memory_bytes / 4 >> 20U << 20U, 64U << 20U)));
   }
   if (kind == "allreduce") { add("--bytes", "4MiB"); }
-  if (kind == "disk") { add("--file", fmt::format("/var/tmp/virtrain-stress-{}", monotonic_ns())); }
+  if (kind == "disk" && load_file.empty()) { add("--serial", vmctl::scratch_serial); }
+  if (kind == "disk" && !load_file.empty()) { add("--file", load_file); }
   return words;
 }
 
@@ -68,7 +70,8 @@ asio::awaitable<void> StressJob::launch(const std::string& program, milliseconds
     peer = fmt::format("{}:{}", split(placement_.nodes.back().address, '/')[0], stressors_[0]->port);
   }
   for (const auto& stressor : kind.stressors) {
-    auto argv = stressor_command(program, stressor, neighbour.level, gpu, placement_.nodes[0].memory_bytes);
+    auto argv = stressor_command(program, stressor, neighbour.level, gpu, placement_.nodes[0].memory_bytes,
+                                 nodes_[0].load_file);
     if (!peer.empty()) { argv.insert(argv.end(), {"--peer", peer}); }
     if (stressor == "allreduce") {
       constexpr std::int64_t ranks = 2;

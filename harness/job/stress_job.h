@@ -76,7 +76,9 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
 };
 
 /// The command line of one stressor of this aggressor, without what only a running one knows (--peer).
+/// Without a file for its load the node has a scratch disk.
 std::vector<std::string> stressor_command(const std::string& program, const std::string& kind, double level,
-                                          std::optional<int> gpu, std::uint64_t node_memory_bytes);
+                                          std::optional<int> gpu, std::uint64_t node_memory_bytes,
+                                          const std::string& load_file);
 
 }  // namespace virtrain::harness

@@ -26,6 +26,7 @@ struct JobNode {
   std::string hostname;
   std::shared_ptr<AgentClient> agent;
   std::map<std::string, std::string> environment = {};  ///< of its ranks, beside the workload's
+  std::string load_file = {};                           ///< see vmctl::NodeFacts
 };
 
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a

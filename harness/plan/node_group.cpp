@@ -53,7 +53,7 @@ std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std:
   return grants;
 }
 
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, vmctl::Host& host, bool emulated) {
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml) {
   vmctl::NodeId number = 0;
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     const auto& trial = plan.trials[i];
@@ -63,8 +63,7 @@ void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, vmctl::Host& ho
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
         if (!shares_nodes(trial.base) || n == 0) { ++number; }
         if (runs_in_vms(trial.base)) {
-          plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] =
-              host.planned_xml(group, t, n, number, emulated);
+          plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] = planned_xml(group, t, n, number);
         }
       }
     }

@@ -2,11 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "harness/plan/plan.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/node.h"
 
 namespace virtrain::harness {
 
@@ -28,8 +29,11 @@ bool lends_nvidia_devices(const Plan& plan);
 /// What all nodes of the placement are granted.
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
 
-/// Adds "xml" to each node of the VM trials in to_json(plan), as its host would make it.
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, vmctl::Host& host, bool emulated);
+/// The domain XML of a group's VM, the `number`th node of its run, as its host would make it.
+using PlannedXml = std::function<std::string(const vmctl::NodeGroupSpec& group, std::size_t tenant,
+                                             std::size_t node, vmctl::NodeId number)>;
+/// Adds "xml" to each node of the VM trials in to_json(plan).
+void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml);
 
 /// The domain XML of each case's first trial in each arm with VMs, for people.
 std::string domain_xml_text(const nlohmann::json& plan_json);

@@ -21,6 +21,8 @@ namespace {
 /// Of a CPU rank with the smallest batch: parameters, gradients, momentum, and what the libraries take (seen:
 /// 350 MiB alone, 350-440 MiB with others).
 constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
+/// The default of virtrain-stress for a file, so that loads in VMs and on bare metal cover the same.
+constexpr std::uint64_t scratch_disk_bytes = 1ULL << 30;
 
 std::string mac_of(const char* upper, std::uint32_t lower) {
   return fmt::format("{}:{:02x}:{:02x}:{:02x}", upper, lower >> 16 & 0xff, lower >> 8 & 0xff, lower & 0xff);
@@ -132,6 +134,7 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
       auto node = make_node(out.tenants.size(), n, index);
       node.memory_bytes = wanted.guest.memory_bytes;
       node.limits = tenant.limits;
+      if (tenant.scratch_disk) { node.scratch_bytes = scratch_disk_bytes; }
       placed.nodes.push_back(std::move(node));
     }
     out.tenants.push_back(std::move(placed));

@@ -11,6 +11,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/baselines.h"
+#include "harness/plan/estimate/trial_seconds.h"
 #include "harness/plan/host_room.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
@@ -19,40 +20,8 @@
 namespace virtrain::harness {
 namespace {
 
-/// Rates for the estimate only, one core: oneDNN's convolutions natively, and under QEMU's TCG.
-constexpr double native_gflop_per_second = 200.0;
-constexpr double emulated_gflop_per_second = 0.7;
-constexpr double gpu_images_per_second = 2500.0;
-/// Likewise: one function to another driver, and a guest whose memory is pinned and whose devices start up.
+/// For the estimate only: one function to another driver.
 constexpr double binding_seconds = 4.0;
-constexpr double boot_seconds_per_device = 10.0;
-/// ResNet-50's training step at 224 px: forward 8.2 GFLOP, backward twice that.
-constexpr double gflop_per_image224 = 24.3;
-
-double estimate_seconds(const Placement& placement, const std::string& base, bool emulated) {
-  const bool vm = runs_in_vms(base);
-  double longest = 0;
-  for (const auto& tenant : placement.tenants) {
-    if (tenant.neighbour) { continue; }
-    const auto& w = tenant.workload;
-    const double scale = static_cast<double>(w.image_size) / 224.0;
-    const auto steps = w.warmup_steps + w.steps + w.later_steps;
-    const double images = static_cast<double>(w.batch_size * w.accumulate_steps * steps);
-    const double gflop = images * gflop_per_image224 * scale * scale;
-    const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *
-                        static_cast<double>(tenant.threads_per_rank);
-    const double run = w.backend == Backend::cuda ? images / gpu_images_per_second : gflop / rate;
-    const double setup = vm && emulated ? 15.0 : 3.0;
-    longest = std::max(longest, setup + run);
-  }
-  std::size_t most_devices = 0;
-  for (const auto& tenant : placement.tenants) {
-    for (const auto& node : tenant.nodes) { most_devices = std::max(most_devices, node.devices.size()); }
-  }
-  const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
-  const double boot = vm ? (emulated ? 8.0 : 5.0) : 0.5;
-  return boot + devices + longest;
-}
 
 /// Spelt out, for the library's shuffle gives another order on another machine.
 void shuffle(std::vector<std::size_t>& arms, std::int64_t seed, std::int64_t round) {
@@ -112,7 +81,7 @@ void add_trials(const Scenario& scenario, const std::vector<std::vector<std::siz
       for (const auto a : order_of_arms(scenario, pair)) {
         const auto& arm = scenario.arms[a];
         const auto p = placements[a];
-        const double seconds = estimate_seconds(plan.placements[p], arm.base, emulated) +
+        const double seconds = trial_seconds(plan.placements[p], runs_in_vms(arm.base), emulated) +
                                static_cast<double>(scenario.settle_ns) * 1e-9;
         plan.trials.push_back(
             {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});

@@ -116,6 +116,9 @@ void place_security(const Scenario& scenario, const vmctl::Inventory& inventory,
   const bool in_vms = has_arm(scenario, arm_vm);
   plan.placements.push_back(placer.place(wanted, in_vms));
   const auto tenants = plan.placements.size() - 1;
+  for (auto& tenant : plan.placements.back().tenants) {
+    for (auto& node : tenant.nodes) { node.planted_channel = "org.virtrain.planted." + node.hostname; }
+  }
   std::optional<std::size_t> with_device, with_peers;
   if (in_vms && scenario.devices.kind != DeviceKind::none) {
     with_device = plan.placements.size();

@@ -9,7 +9,7 @@
 namespace virtrain::harness {
 
 /// So many VMs of different tenants get the device whose memory is probed, one after the other.
-inline constexpr std::int64_t tenants_of_device = 3;
+inline constexpr std::int64_t tenants_of_device = 4;
 
 /// Whether the device has an engine that the probes know how to program: an NVIDIA GPU, QEMU's edu.
 bool has_known_engine(const vmctl::PlacedDevice& device);

@@ -10,12 +10,9 @@
 namespace virtrain::harness {
 
 /// One row of what is judged of a trial with devices when it has ended: what the doctor cannot see because it
-/// takes a guest, or a run. Ids and severities are the doctor's; where the evidence is absent (a trial
-/// without GPUs) a rule has nothing to say.
-struct ValidityRule {
-  const char* id;
-  Severity severity;         ///< blocks, invalidates: the trial is invalid; warns: it is noted only
-  const char* applies_when;  ///< in words
+/// takes a guest, or a run. Ids and severities are the doctor's (blocks, invalidates: the trial is invalid;
+/// warns: it is noted only); where the evidence is absent (a trial without GPUs) a rule has nothing to say.
+struct ValidityRule : CheckRow {
   std::vector<std::string> (*look)(const TrialEvidence& trial);  ///< what is wrong, a sentence each
 };
 

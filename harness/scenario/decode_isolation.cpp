@@ -163,19 +163,12 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
   const bool gpus = std::all_of(scenario.cases.begin(), scenario.cases.end(), has_gpus);
   const bool in_vms = std::all_of(scenario.arms.begin(), scenario.arms.end(),
                                   [](const Arm& arm) { return arm.base == arm_vm; });
-  const bool any_vm = std::any_of(scenario.arms.begin(), scenario.arms.end(),
-                                  [](const Arm& arm) { return arm.base == arm_vm; });
   for (const auto& victim : scenario.cases) {
     const auto is_it = [&](const Neighbour& one) { return one.aggressor == victim.name; };
     if (std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), is_it)) {
       in.refuse("aggressors", "'{}' is a victim and an aggressor (aggressors are kinds of load)",
                 excerpt(victim.name));
     }
-  }
-  const auto writes = [](const Neighbour& one) { return one.aggressor == "disk"; };
-  if (any_vm && std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(), writes)) {
-    in.refuse("aggressors",
-              "aggressor disk needs arms on bare metal (guests have no disk that they write to)");
   }
   for (const auto& one : isolation.neighbours) {
     if (one.is_idle() || contains(isolation.unknown_aggressors, one.aggressor) ||
@@ -191,6 +184,9 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
 
 void expand_conditions(Scenario& scenario, const Isolation& isolation) {
   const bool with_gpus = need_gpus(isolation.neighbours);
+  // The same VM in each condition, so that conditions differ in what it does and in nothing else.
+  const bool with_disk = std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(),
+                                     [](const Neighbour& one) { return one.aggressor == "disk"; });
   std::vector<Arm> expanded;
   for (const auto& arm : scenario.arms) {
     if (isolation.alone) { expanded.push_back(arm); }
@@ -208,6 +204,7 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
         if (!with_gpus) { tenant.gpus_per_node = 0; }
         tenant.neighbour = neighbour;
         tenant.limits = arm.neighbour_limits;
+        tenant.scratch_disk = with_disk;
         if (!neighbour.is_idle()) { one.tenants[0].workload.later_steps = isolation.recovery_steps; }
         one.tenants.push_back(std::move(tenant));
       }

@@ -89,6 +89,7 @@ struct Tenant {
   std::string vgpu_type = {};               ///< of this tenant's vGPUs; empty with other devices
   std::optional<Neighbour> neighbour = {};  ///< it does not train: it is what a victim is measured beside
   vmctl::NodeLimits limits = {};            ///< of each of its nodes
+  bool scratch_disk = false;                ///< its VMs have a disk that the aggressor may overwrite
 };
 
 /// One placement of work, with all that a host has to know of it. A weak-scaling case of the file has become

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 
@@ -18,6 +19,43 @@ namespace {
 
 constexpr std::size_t most_swept_keys = 8;
 constexpr std::size_t most_points = 50'000;
+
+/// Keys of a scenario that no sweep varies, by their first word.
+struct UnsweptKey {
+  std::string_view first, why;
+};
+constexpr const char* of_a_case =
+    "it belongs to a case (write a case for each value, or scale: {nodes: [1, 2, 4]})";
+constexpr const char* of_the_experiment =
+    "it is of the whole experiment and of no case (use a file for each value)";
+constexpr UnsweptKey unswept_keys[] = {
+    {"isolation",
+     "each of its aggressors and levels is a condition already (give lists there; use a file for each value "
+     "of "
+     "other keys)"},
+    {"victims", "each victim is a case already (add one for each value)"},
+    {"aggressors", "each one is a condition already (give a list in isolation)"},
+    {"levels", "each one is a condition already (give a list in isolation)"},
+    {"price", "it changes nothing that is measured (price: {vm: 2.10 EUR/h} has one for each arm)"},
+    {"arms", "all arms are compared at each point already"},
+    {"pairs", "all cases of an experiment have the same design (use a file for each value)"},
+    {"network", "it belongs in guest (such as guest.network.mtu)"},
+    {"limits", "it belongs in guest (such as guest.limits.disk_read)"},
+    {"cases", of_a_case},
+    {"tenants", of_a_case},
+    {"nodes", of_a_case},
+    {"scale", of_a_case},
+    {"ranks_per_node", of_a_case},
+    {"gpus_per_node", of_a_case},
+    {"vgpu_type", of_a_case},
+    {"probes", of_the_experiment},
+    {"reuse", of_the_experiment},
+    {"oversubscribe", of_the_experiment},
+    {"security", of_the_experiment},
+    {"settle", of_the_experiment},
+    {"boot_timeout", of_the_experiment},
+    {"trial_timeout", of_the_experiment},
+    {"expect", of_the_experiment}};
 
 /// One key of a sweep with its values.
 struct SweptKey {
@@ -91,6 +129,12 @@ std::vector<Field> swept_values(const std::string& key, const Field& list, Diagn
 
 void check_swept_key(const std::string& key, const YAML::Mark& mark, Diagnostics& diagnostics) {
   const auto path = split(key, '.');
+  const auto* unswept = std::find_if(std::begin(unswept_keys), std::end(unswept_keys),
+                                     [&](const UnsweptKey& one) { return one.first == path[0]; });
+  if (unswept != std::end(unswept_keys)) {
+    diagnostics.add(mark, "sweep: {} cannot be swept: {}", excerpt(key), unswept->why);
+    return;
+  }
   const bool known = path[0] == "workload" || path[0] == "guest" || path[0] == "devices";
   if (!known || path.size() < 2 || path.size() > 4) {
     diagnostics.add(mark,

@@ -62,6 +62,15 @@ std::vector<std::string> canary_texts(const json& object, const char* key) {
   return all;
 }
 
+std::vector<std::uint64_t> port_numbers(const json& object, const char* key) {
+  std::vector<std::uint64_t> all;
+  for (const auto& one : list(object, key)) {
+    if (!one.is_number_unsigned() || one.get<std::uint64_t>() > 65'535) { throw odd_answer(key); }
+    all.push_back(one.get<std::uint64_t>());
+  }
+  return all;
+}
+
 /// The line of that record.
 json record_of(const std::string& lines, const std::string& kind) {
   for (const auto& line : split(lines, '\n')) {
@@ -94,7 +103,8 @@ json listen_request(const std::string& address, const std::string& alias, const 
 }
 
 json reach_request(const std::string& address, const std::string& source,
-                   const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries) {
+                   const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries,
+                   const std::vector<ScanTarget>& scans) {
   auto items = json::array();
   for (const auto& one : targets) {
     items.push_back({{"kind", one.kind},
@@ -103,8 +113,15 @@ json reach_request(const std::string& address, const std::string& source,
                      {"port", one.port},
                      {"cid", one.cid}});
   }
-  return {
-      {"address", address}, {"source", source}, {"targets", items}, {"canaries", canaries_json(canaries)}};
+  auto scanned = json::array();
+  for (const auto& one : scans) {
+    scanned.push_back({{"name", one.name}, {"address", one.address}, {"mac", one.mac}, {"ports", one.ports}});
+  }
+  return {{"address", address},
+          {"source", source},
+          {"targets", items},
+          {"canaries", canaries_json(canaries)},
+          {"scans", scanned}};
 }
 
 json memory_request(const std::vector<std::string>& functions) {
@@ -163,6 +180,12 @@ NodeReach parse_reach(const std::string& lines) {
   }
   reach.heard = canary_texts(record, "heard");
   reach.failed = canary_texts(record, "failed");
+  for (const auto& one : list(record, "scans")) {
+    reach.scans.push_back({canary_text(one, "target"), static_cast<double>(canary_number(one, "scanned")),
+                           static_cast<double>(canary_number(one, "total")), canary_number(one, "answered"),
+                           port_numbers(one, "open"), port_numbers(one, "closed")});
+    if (reach.scans.back().scanned > reach.scans.back().total) { throw odd_answer("scanned"); }
+  }
   return reach;
 }
 

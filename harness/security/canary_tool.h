@@ -36,10 +36,18 @@ struct NodeListener {
 struct NodeAnswer {
   std::string target, how, who, canary;
 };
+/// TCP ports of one node that were asked one by one.
+struct NodeScan {
+  std::string target;
+  double scanned = 0, total = 0;
+  std::uint64_t answered = 0;               ///< that accept or refuse connections
+  std::vector<std::uint64_t> open, closed;  ///< the first of them
+};
 struct NodeReach {
   std::vector<NodeAnswer> answers;
   std::vector<std::string> heard;   ///< names of canaries
   std::vector<std::string> failed;  ///< targets that could not be tried, and why
+  std::vector<NodeScan> scans = {};
 };
 
 /// Where a node sees a device's memory.
@@ -91,12 +99,19 @@ struct ReachTarget {
   unsigned port = 0, cid = 0;
 };
 
+/// Ports of a node's to be asked in frames to its own MAC; none: all.
+struct ScanTarget {
+  std::string name, address, mac;
+  std::vector<int> ports = {};
+};
+
 nlohmann::json search_request(const std::vector<Canary>& canaries, const std::vector<std::string>& roots,
                               std::uint64_t bytes, std::int64_t seconds);
 nlohmann::json listen_request(const std::string& address, const std::string& alias,
                               const std::vector<int>& ports, unsigned vsock_port, const Canary& canary);
 nlohmann::json reach_request(const std::string& address, const std::string& source,
-                             const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries);
+                             const std::vector<ReachTarget>& targets, const std::vector<Canary>& canaries,
+                             const std::vector<ScanTarget>& scans);
 
 nlohmann::json memory_request(const std::vector<std::string>& functions);
 /// Models that are no others': beginnings of "0x1af4:0x1041".

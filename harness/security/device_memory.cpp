@@ -37,13 +37,19 @@ class DeviceProbes {
     const auto look_and_die = [this](LiveNode& node) { return look_fill_and_die(node); };
     co_await as_tenant("search", look_and_die);
     if (context_.stop.requested()) { co_return; }
-    const auto look_last = [this](LiveNode& node) { return look(node, killed_device_memory_probe, killed); };
-    co_await as_tenant("search after kill -9", look_last);
+    const auto look_and_end = [this](LiveNode& node) { return look_fill_and_shut_down(node); };
+    co_await as_tenant("search after kill -9", look_and_end);
+    if (context_.stop.requested()) { co_return; }
+    const auto look_last = [this](LiveNode& node) {
+      return look(node, shutdown_device_memory_probe, shut_down);
+    };
+    co_await as_tenant("search after a shutdown", look_last);
   }
 
  private:
   static constexpr const char* owner = "tenant-a's canary";
   static constexpr const char* torn_down = "tenant-b after tenant-a's end";
+  static constexpr const char* shut_down = "tenant-b after tenant-a's shutdown";
   static constexpr const char* killed = "tenant-b after tenant-a's kill -9";
   static constexpr const char* run_killed = "tenant-b after kill -9 of tenant-a's run";
 
@@ -129,12 +135,26 @@ class DeviceProbes {
     co_await offload(context_.pool, kill);
   }
 
+  /// The guest's own way out: its kernel lets go of the device, and QEMU ends by itself.
+  asio::awaitable<void> look_fill_and_shut_down(LiveNode& node) {
+    co_await look(node, killed_device_memory_probe, killed);
+    ProcessSpec command;
+    command.argv = {"sh", "-c", vmctl::power_off_command};
+    ProcessEvents unheard;  // it ends with its agent
+    unheard.on_output = [](OutputStream, std::string_view, std::int64_t) {};
+    unheard.on_exit = [](int) {};
+    co_await node.agent->start(command, std::move(unheard));
+    const auto wait = [this, id = node.made.id] { context_.host.await_end(id); };
+    co_await offload(context_.pool, wait);
+  }
+
   void tell_lack() {
     LeakEvidence evidence;
     evidence.lacks = lacks_;
     done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
     done_(to_record(evidence, device_memory_probe, torn_down));
     done_(to_record(evidence, killed_device_memory_probe, killed));
+    done_(to_record(evidence, shutdown_device_memory_probe, shut_down));
   }
 
   RunContext& context_;

@@ -17,6 +17,7 @@ namespace virtrain::harness {
 /// By how the tenant before went.
 inline constexpr const char* device_memory_probe = "device_memory";
 inline constexpr const char* killed_device_memory_probe = "device_memory_killed";
+inline constexpr const char* shutdown_device_memory_probe = "device_memory_shutdown";
 inline constexpr const char* killed_run_device_memory_probe = "device_memory_run_killed";
 
 /// What is to be done about a leak of what is at that path in the guest: a disk, or a memory region.
@@ -27,9 +28,10 @@ std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path);
 LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
                              const NodeSearch& search, bool found_own);
 
-/// Three VMs, one after the other, get the device of the placement's only node: the first searches it for
-/// what a killed run has left, fills it and is torn down, the second searches it, fills it and is killed
-/// (kill -9), the third searches it. `done` gets the record of each probe. Throws what ended them early.
+/// Four VMs, one after the other, get the device of the placement's only node: the first searches it for what
+/// a killed run has left, fills it and is torn down, the second searches it, fills it and is killed (kill
+/// -9), the third searches it, fills it and shuts its guest down, the fourth searches it. `done` gets the
+/// record of each probe. Throws what ended them early.
 asio::awaitable<void> run_device_probes(RunContext& context, const Placement& placement,
                                         const SecurityOptions& options,
                                         std::function<void(results::SecurityProbe)> done);

@@ -23,14 +23,18 @@ constexpr const char* looking_alias = "10.77.200.3";
 /// Where both listen: the first port that Open MPI's TCP transport takes, and one that is given out at
 /// random.
 constexpr int first_mpi_port = 1024, free_port = 40'000;
-/// Beside them ssh, portmapper, libvirt, VNC, and more of MPI's; a port without a listener refuses, which is
-/// an answer too.
+/// Those that connections try, beside the scan of all ports: ssh, portmapper, libvirt, VNC, and more of
+/// MPI's. A port without a listener refuses, which is an answer too.
 constexpr int tried_ports[] = {22,   111,   first_mpi_port, 1025,   1026,   1027,   5900,
                                5901, 16509, 16514,          32'768, 40'000, 49'152, 60'999};
 constexpr unsigned owner_vsock_port = 47'101, peer_vsock_port = 47'102, looking_vsock_port = 47'103;
 /// 1 is the kernel itself, 2 its host, and guests have those after it.
 constexpr unsigned own_cid = 1, last_cid = 16;
-constexpr std::size_t most_host_addresses = 16;
+constexpr unsigned host_ports[] = {22, 111, 16509};
+constexpr const char* tcp_scan = "tcp-scan";
+constexpr const char* tcp_control_scan = "tcp-scan-control";
+constexpr const char* ipv6_scan = "ipv6-scan";
+constexpr const char* ipv6_control_scan = "ipv6-scan-control";
 
 std::string without_mask(const std::string& address) {
   return split(address, '/')[0];
@@ -42,6 +46,10 @@ std::string text_of(int family, const Address& address) {
   return ::inet_ntop(family, &address, text, sizeof text) != nullptr ? text : "";
 }
 
+void add_once(std::vector<std::string>& all, const std::string& one) {
+  if (!contains(all, one)) { all.push_back(one); }
+}
+
 }  // namespace
 
 HostAddresses read_host_addresses() {
@@ -51,14 +59,12 @@ HostAddresses read_host_addresses() {
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> hold(list, &::freeifaddrs);
   for (const auto* one = list; one != nullptr; one = one->ifa_next) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) { continue; }
-    if (one->ifa_addr->sa_family == AF_INET && found.ipv4.size() < most_host_addresses) {
-      found.ipv4.push_back(text_of(AF_INET, reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr));
+    if (one->ifa_addr->sa_family == AF_INET) {
+      add_once(found.ipv4, text_of(AF_INET, reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr));
     }
     if (one->ifa_addr->sa_family != AF_INET6) { continue; }
     const auto& address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-    if (IN6_IS_ADDR_LINKLOCAL(&address) && found.link_local.size() < most_host_addresses) {
-      found.link_local.push_back(text_of(AF_INET6, address));
-    }
+    if (IN6_IS_ADDR_LINKLOCAL(&address)) { add_once(found.link_local, text_of(AF_INET6, address)); }
   }
   return found;
 }
@@ -107,16 +113,25 @@ nlohmann::json NetworkProbes::request(bool own_kernel) {
     }
   }
   add("ping6", "ping", "ff02::1");
-  for (const auto& address : host_.ipv4) { add("arp", "host", address); }
-  for (const auto& address : host_.link_local) {
-    for (const unsigned port : {22U, 111U, 16509U}) { add("tcp6", "host", address, port); }
+  for (std::size_t i = 0; i < std::min(host_.ipv4.size(), most_host_ipv4); ++i) {
+    add("arp", "host", host_.ipv4[i]);
+  }
+  for (std::size_t i = 0; i < std::min(host_.link_local.size(), most_host_link_local); ++i) {
+    for (const unsigned port : host_ports) { add("tcp6", "host", host_.link_local[i], port); }
   }
   add("vsock", "vsock-control", "", looking_vsock_port, own_cid);
   // Beyond a slice's own kernel are those who emulate this host, which are nobody's business here.
   for (unsigned cid = own_cid; cid <= (own_kernel ? last_cid : own_cid); ++cid) {
     add("vsock", cid == own_cid ? "vsock-own" : "vsock", "", owner_vsock_port, cid);
   }
-  return reach_request(looking_address_, looking_alias, targets_, {owners_, peers_, own_});
+  const std::vector<int> control_ports{first_mpi_port, free_port};
+  std::vector<ScanTarget> scans{{tcp_scan, owner_alias, owner_.said.mac},
+                                {tcp_control_scan, peer_alias, peer_.said.mac, control_ports}};
+  if (!owner_.said.link_local.empty() && !peer_.said.link_local.empty()) {
+    scans.push_back({ipv6_scan, owner_.said.link_local, owner_.said.mac});
+    scans.push_back({ipv6_control_scan, peer_.said.link_local, peer_.said.mac, control_ports});
+  }
+  return reach_request(looking_address_, looking_alias, targets_, {owners_, peers_, own_}, scans);
 }
 
 std::vector<NodeAnswer> NetworkProbes::of_group(const NodeReach& reach, const std::string& group) {
@@ -157,13 +172,43 @@ void add_leaks(const std::vector<NodeAnswer>& answers, LeakEvidence& evidence) {
   }
 }
 
+const NodeScan* scan_named(const NodeReach& reach, const std::string& name) {
+  const auto found = std::find_if(reach.scans.begin(), reach.scans.end(),
+                                  [&](const NodeScan& one) { return one.target == name; });
+  return found == reach.scans.end() ? nullptr : &*found;
+}
+
 }  // namespace
 
+void NetworkProbes::add_scan(const NodeReach& reach, const std::string& name, const std::string& address,
+                             LeakEvidence& evidence) {
+  const auto* scan = scan_named(reach, name);
+  if (scan == nullptr) { return; }
+  evidence.scanned = scan->scanned;
+  evidence.total = scan->total;
+  if (scan->answered == 0) { return; }
+  const auto add = [&](const std::vector<std::uint64_t>& ports, const char* how) {
+    for (const auto port : ports) {
+      add_once(evidence.leaks, fmt::format("{} port {} {}", address, port, how));
+    }
+  };
+  add(scan->open, "connected");
+  add(scan->closed, "refused");
+  evidence.limits = fmt::format("{} of {} ports answer", scan->answered, scan->total);
+}
+
+bool NetworkProbes::scan_found_peer(const NodeReach& reach, const std::string& name) {
+  const auto* scan = scan_named(reach, name);
+  return scan != nullptr && contains<std::uint64_t>(scan->open, first_mpi_port);
+}
+
+/// Two ways: connections, which greet with a canary, and a scan of all ports.
 LeakEvidence NetworkProbes::judge_tcp(const NodeReach& reach) const {
   LeakEvidence evidence;
-  evidence.control = greeted_by(of_group(reach, "tcp-control"), peers_.name);
-  evidence.scanned = evidence.total = tried("tcp");
+  evidence.control =
+      greeted_by(of_group(reach, "tcp-control"), peers_.name) && scan_found_peer(reach, tcp_control_scan);
   add_leaks(of_group(reach, "tcp"), evidence);
+  add_scan(reach, tcp_scan, owner_alias, evidence);
   return evidence;
 }
 
@@ -177,9 +222,10 @@ LeakEvidence NetworkProbes::judge_ipv6(const NodeReach& reach) const {
   const auto pings = of_group(reach, "ping");
   const auto peer_replied = std::any_of(pings.begin(), pings.end(),
                                         [&](const auto& one) { return one.who == peer_.said.link_local; });
-  evidence.control = peer_replied && greeted_by(of_group(reach, "ipv6-control"), peers_.name);
-  evidence.scanned = evidence.total = tried("ipv6") + 1;
+  evidence.control = peer_replied && greeted_by(of_group(reach, "ipv6-control"), peers_.name) &&
+                     scan_found_peer(reach, ipv6_control_scan);
   add_leaks(of_group(reach, "ipv6"), evidence);
+  add_scan(reach, ipv6_scan, owner_.said.link_local, evidence);
   for (const auto& one : pings) {
     // A host's answer is told by the probe of its addresses.
     if (one.who == peer_.said.link_local || contains(host_.link_local, one.who)) { continue; }
@@ -214,7 +260,10 @@ LeakEvidence NetworkProbes::judge_host(const NodeReach& reach) const {
   };
   evidence.control = std::any_of(replies.begin(), replies.end(), is_peer) &&
                      (!link || std::any_of(pings.begin(), pings.end(), is_peer));
-  evidence.scanned = evidence.total = tried("host") + (link ? 1 : 0);
+  const double ping = link ? 1 : 0;
+  evidence.scanned = tried("host") + ping;
+  evidence.total =
+      static_cast<double>(host_.ipv4.size() + host_.link_local.size() * std::size(host_ports)) + ping;
   add_leaks(of_group(reach, "host"), evidence);
   for (const auto& one : pings) {
     if (contains(host_.link_local, one.who)) {

@@ -11,10 +11,12 @@ namespace virtrain::harness {
 
 struct LiveNode;
 
-/// Of this host, without loopback.
+/// Of this host, without loopback; none twice.
 struct HostAddresses {
   std::vector<std::string> ipv4, link_local;
 };
+/// So many of each are tried, and the share is said.
+inline constexpr std::size_t most_host_ipv4 = 1024, most_host_link_local = 64;
 HostAddresses read_host_addresses();
 
 inline constexpr const char* host_addresses_probe = "host_addresses";
@@ -47,6 +49,11 @@ class NetworkProbes {
   /// Answers whose target is of that group.
   static std::vector<NodeAnswer> of_group(const NodeReach& reach, const std::string& group);
   double tried(const std::string& group) const;
+  /// Of the scan with that name: what was asked, and leaks that no connection has shown yet.
+  static void add_scan(const NodeReach& reach, const std::string& name, const std::string& address,
+                       LeakEvidence& evidence);
+  /// Whether a scan has found a port of the peer's that is open, by the same means.
+  static bool scan_found_peer(const NodeReach& reach, const std::string& name);
 
   HostAddresses host_;
   std::string looking_address_, peer_address_;

@@ -11,6 +11,7 @@
 #include "harness/security/device_memory.h"
 #include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
+#include "harness/security/guest_channels.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/probe_nodes.h"
 #include "harness/security/tenant_probes.h"
@@ -25,7 +26,7 @@ constexpr const char* image_canary_file = "/usr/share/virtrain-canary";
 std::vector<std::string> names_of_tenants_probes(const SecurityArm& arm) {
   auto names = network_probe_names();
   names.emplace_back("shared_memory");
-  if (runs_in_vms(arm.base)) { names.emplace_back("channels"); }
+  if (runs_in_vms(arm.base)) { names.emplace_back(channels_probe); }
   for (const char* name : {foreign_devices_probe, "host_files", leftovers_probe, modes_probe}) {
     names.emplace_back(name);
   }
@@ -36,7 +37,7 @@ std::vector<std::string> probe_names(const SecurityArm& arm, bool devices_only) 
   auto names = devices_only ? std::vector<std::string>{} : names_of_tenants_probes(arm);
   if (arm.device_placement) {
     names.insert(names.end(), {killed_run_device_memory_probe, device_memory_probe,
-                               killed_device_memory_probe, device_peer_probe});
+                               killed_device_memory_probe, shutdown_device_memory_probe, device_peer_probe});
   }
   return names;
 }

@@ -9,6 +9,7 @@
 #include "harness/job/guest_gpus.h"
 #include "harness/job/programs.h"
 #include "harness/security/foreign_devices.h"
+#include "harness/security/guest_channels.h"
 #include "harness/security/network_probes.h"
 #include "harness/security/node_memory.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::chrono::seconds search_deadline{240};
 constexpr std::chrono::seconds canary_deadline{60};
+constexpr std::chrono::seconds reach_deadline{100};  // it scans ports for up to 40 s
 constexpr std::int64_t search_seconds = 180;
 constexpr std::uint64_t guest_bytes = std::uint64_t{64} << 30, slice_bytes = std::uint64_t{2} << 30;
 
@@ -42,7 +44,7 @@ class TenantProbes {
     say("shared memory");
     co_await attempt("shared_memory", at_owner, [this] { return shared_memory(); });
     if (looking_->made.has_own_kernel) {
-      co_await attempt("channels", at_owner, [this] { return channels(); });
+      co_await attempt(channels_probe, at_owner, [this] { return channels(); });
     }
     say("devices");
     co_await attempt(foreign_devices_probe, at_host, [this] { return devices(); });
@@ -90,7 +92,7 @@ class TenantProbes {
       const bool own_kernel = looking_->made.has_own_kernel;
       auto request = probes.request(own_kernel);
       const auto reach =
-          parse_reach(co_await ask_canary(context_, *looking_, "reach", std::move(request), canary_deadline));
+          parse_reach(co_await ask_canary(context_, *looking_, "reach", std::move(request), reach_deadline));
       for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
         tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
       }
@@ -119,28 +121,17 @@ class TenantProbes {
     co_return evidence_of(found, {own.name});
   }
 
-  /// Ports of the hypervisor's channels that the guest sees: its agent's is the control, any other one leads
-  /// to somebody else.
   asio::awaitable<LeakEvidence> channels() {
     const std::string folder = "/sys/class/virtio-ports";
     std::vector<std::string> list{"ls", folder};
     const auto listed = co_await run_in_node(context_.io, looking_->agent, std::move(list), canary_deadline);
-    LeakEvidence evidence;
-    std::string agents;
+    std::vector<GuestPort> ports;
     for (const auto& port : split(listed, '\n')) {
       if (trim(port).empty()) { continue; }
-      auto name = co_await looking_->agent->read_file(fmt::format("{}/{}/name", folder, trim(port)));
-      name = printable(trim(name));
-      evidence.total += 1;
-      evidence.scanned += 1;
-      if (agents.empty() && !name.empty()) {
-        agents = name;
-      } else {
-        evidence.leaks.push_back(fmt::format("port {} named '{}'", printable(trim(port)), name));
-      }
+      const auto name = co_await looking_->agent->read_file(fmt::format("{}/{}/name", folder, trim(port)));
+      ports.push_back({printable(trim(port)), printable(trim(name))});
     }
-    evidence.control = !agents.empty();
-    co_return evidence;
+    co_return channel_evidence(ports, looking_->placement->planted_channel);
   }
 
   asio::awaitable<LeakEvidence> devices() {

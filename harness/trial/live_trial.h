@@ -24,7 +24,8 @@ struct TrialNode {
   vmctl::NodeCounters before = {}, after = {};
   vmctl::GuestTopology topology = {};  ///< of a guest with devices
   std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
-  bool visible_from_host = true;  ///< until libvirt fails to answer for it
+  /// A guest, until libvirt fails to answer for it.
+  bool visible_from_host = live.made.has_own_kernel;
 };
 
 struct TrialRank {

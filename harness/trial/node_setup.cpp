@@ -213,7 +213,7 @@ asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds de
 asio::awaitable<void> look_from_host(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
-      if (!node.visible_from_host || !node.live.made.has_own_kernel) { continue; }
+      if (!node.visible_from_host) { continue; }
       try {
         add_host_telemetry(node, co_await counters_of(trial.context, node.live));
       } catch (const Error& error) {

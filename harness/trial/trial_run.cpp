@@ -158,7 +158,8 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
   std::vector<JobNode> job_nodes;
   for (const auto& node : tenant.nodes) {
     auto environment = co_await gpu_environment(trial_, tenant, node);
-    job_nodes.push_back({node.live.placement->hostname, node.live.agent, std::move(environment)});
+    job_nodes.push_back(
+        {node.live.placement->hostname, node.live.agent, std::move(environment), node.live.made.load_file});
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }
@@ -211,9 +212,7 @@ asio::awaitable<void> TrialRun::barrier() {
       co_await agent.synchronize_clock(8);
       node.record.clock_offset_ns = agent.clock().offset_ns;
       node.record.clock_uncertainty_ns = agent.clock().uncertainty_ns;
-      // A guest's cores are all its own; a slice sees the whole host in /proc/stat.
-      const std::string cores = node.live.made.has_own_kernel ? "" : format_cpu_list(node.live.made.cores);
-      co_await agent.start_telemetry(telemetry_period, cores);
+      co_await agent.start_telemetry(telemetry_period, node.live.made.counted_cores);
     }
   }
   co_await read_counters(trial_, &TrialNode::before);

@@ -18,6 +18,7 @@
 #include "harness/scenario/decode.h"
 #include "harness/scenario/scenario_keys.h"
 #include "results/tables/render.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {

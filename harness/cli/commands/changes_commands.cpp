@@ -44,15 +44,15 @@ const std::map<std::string, ChangesWriter>& changes_writers() {
                              &out == &std::cout ? screen_of_stdout() : results::Screen{});
     };
   };
-  static const std::map<std::string, ChangesWriter> all{
-      {"table", rendered(results::Format::table)},
-      {"json", rendered(results::Format::json)},
-      {"csv", rendered(results::Format::csv)},
-      {"markdown", rendered(results::Format::markdown)},
-      {"junit", results::export_changes_junit},
-      {"prometheus", [](const results::ChangeLog& log, std::ostream& out, const std::string&) {
-         results::export_changes_prometheus(log, out);
-       }}};
+  static const auto all = [&] {
+    std::map<std::string, ChangesWriter> writers{
+        {"junit", results::export_changes_junit},
+        {"prometheus", [](const results::ChangeLog& log, std::ostream& out, const std::string&) {
+           results::export_changes_prometheus(log, out);
+         }}};
+    for (const auto& [word, format] : by_word<results::Format>()) { writers.emplace(word, rendered(format)); }
+    return writers;
+  }();
   return all;
 }
 

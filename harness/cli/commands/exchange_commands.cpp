@@ -16,7 +16,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -43,20 +43,19 @@ std::map<std::string, Writer> writers(const ExportArguments& arguments) {
       out << results::render(results::view_table(store, ids, arguments.view), format);
     };
   };
-  return {{"jsonl", [](const Store& store, const std::vector<std::string>& ids,
-                       std::ostream& out) { results::export_jsonl(store, {.experiments = ids}, out); }},
-          {"table", rendered(results::Format::table)},
-          {"json", rendered(results::Format::json)},
-          {"csv", rendered(results::Format::csv)},
-          {"markdown", rendered(results::Format::markdown)},
-          {"superbench", results::export_superbench},
-          {"mlperf", results::export_mlperf},
-          {"prometheus", results::export_prometheus}};
+  std::map<std::string, Writer> all{
+      {"jsonl", [](const Store& store, const std::vector<std::string>& ids,
+                   std::ostream& out) { results::export_jsonl(store, {.experiments = ids}, out); }},
+      {"superbench", results::export_superbench},
+      {"mlperf", results::export_mlperf},
+      {"prometheus", results::export_prometheus}};
+  for (const auto& [word, format] : by_word<results::Format>()) { all.emplace(word, rendered(format)); }
+  return all;
 }
 
 /// The other formats have rows of their own.
 void require_format_of_rows(const std::string& format) {
-  const std::vector<std::string> shown{"table", "json", "csv", "markdown"};
+  const auto shown = enum_names<results::Format>();
   if (contains(shown, format)) { return; }
   throw Error(
       "read the command line", ErrorCode::usage,

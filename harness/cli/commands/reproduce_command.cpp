@@ -16,7 +16,7 @@
 #include "results/reproduction/reproduction.h"
 #include "results/store/canonical_json.h"
 #include "study_files_embedded.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -70,7 +70,7 @@ std::string doctor_words(const ReproduceArguments& arguments) {
   for (auto& finding : host->examine_devices(inventory)) { findings.push_back(std::move(finding)); }
   for (const auto& finding : findings) {
     const bool no_gpu = finding.id == "GPU-0" && finding.status == CheckStatus::skipped;
-    if (vmctl::blocks(finding) || no_gpu) {
+    if (blocks(finding) || no_gpu) {
       words += fmt::format("\n{}: {}{}", finding.id, finding.found,
                            finding.fix.empty() ? "" : " (" + finding.fix + ")");
     }

@@ -13,6 +13,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -57,7 +58,11 @@ void print_plan(const PlanArguments& arguments) {
   if (arguments.inventory == "/") { say_what_this_host_gives(*host, scenario, plan, inventory); }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
-  if (arguments.xml) { add_domain_xml(json, plan, *host, emulated); }
+  if (arguments.xml) {
+    add_domain_xml(json, plan, [&](const auto& group, auto tenant, auto node, auto number) {
+      return host->planned_xml(group, tenant, node, number, emulated);
+    });
+  }
   fmt::print(std::cout, "{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 

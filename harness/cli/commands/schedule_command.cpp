@@ -21,6 +21,7 @@
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
 #include "results/tables/render.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::harness {
 
 /// "(allowed: table, json; did you mean json?)"
@@ -32,6 +34,14 @@ CLI::Validator name_of(const std::map<std::string, Value>& values) {
     return refusal;
   };
   return {translate, "", one_of(names).get_name()};
+}
+
+/// The values of an enumeration by their words.
+template <DescribedEnum Value>
+std::map<std::string, Value> by_word() {
+  std::map<std::string, Value> values;
+  for (const auto value : enum_values<Value>()) { values.emplace(virtrain::to_string(value), value); }
+  return values;
 }
 
 /// What is said of a command line that cannot be read: what was meant perhaps, and where to read on.

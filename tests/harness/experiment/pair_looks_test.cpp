@@ -100,3 +100,33 @@ TEST_CASE("a case that can have no verdict ends with its first look, which says 
   CHECK_THAT(looks.reason_against("one", 4),
              Contains("no verdict can be given: a virtual machine was emulated"));
 }
+
+TEST_CASE("no pair begins once the budget is spent, and one that has begun is finished") {
+  constexpr std::int64_t hour = 3'600'000'000'000;
+  for (const std::string until : {"", ", until: verdict"}) {
+    CAPTURE(until);
+    const auto scenario = decode_scenario(with_pairs("{at_most: 20, budget: 2h" + until + "}"), "x.yaml");
+    const Stored open(scenario, around(-0.008, 0.03, 8));
+    std::int64_t now = 7 * hour;  // a clock need not begin at 0
+    PairLooks looks(scenario, open.store, "e1", [&] { return now; });
+    CHECK(looks.reason_against("one", 1).empty());
+    CHECK(looks.reason_against("one", 2).empty());
+    now += 2 * hour;  // not more than it
+    CHECK(looks.reason_against("one", 3).empty());
+    now += 1;
+    CHECK(looks.reason_against("one", 3).empty());  // the other arm of a pair that has begun
+    CHECK(looks.reason_against("one", 4) == "the budget of 2 h is spent");
+    CHECK(looks.reason_against("one", 9) == "the budget of 2 h is spent");
+    // Each case has its first pair, or there would be nothing to show for it.
+    CHECK(looks.reason_against("two", 1).empty());
+    CHECK(looks.reason_against("two", 2) == "the budget of 2 h is spent");
+  }
+  const auto half = decode_scenario(with_pairs("{at_most: 20, budget: 90m}"), "x.yaml");
+  const Stored clear(half, around(0, 0.001, 8));
+  std::int64_t now = 0;
+  PairLooks looks(half, clear.store, "e1", [&] { return now; });
+  now = hour;
+  CHECK(looks.reason_against("one", 9).empty());  // without `until` no verdict ends it
+  now = 2 * hour;
+  CHECK(looks.reason_against("one", 10) == "the budget of 1.5 h is spent");
+}

@@ -62,9 +62,9 @@ TEST_CASE("security probes of a scenario with devices lend one of them to three 
   REQUIRE(placement.tenants.size() == 1);
   CHECK(placement.tenants[0].nodes.at(0).device_addresses() == std::vector<std::string>{disk_address});
   CHECK(plan.placements.at(plan.security[0].placement).tenants[0].nodes[0].devices.empty());
-  CHECK(plan.vm_boots == 2 + 3 + 3);
+  CHECK(plan.vm_boots == 2 + 3 + 4);
   CHECK(plan.device_bindings == 2);
-  CHECK(plan_with_disk("erase", "[vm]", true).device_bindings == 4 + 6);
+  CHECK(plan_with_disk("erase", "[vm]", true).device_bindings == 4 + 8);
   CHECK_THAT(to_table(plan), Contains("device-memory"));
   REQUIRE(plan.warnings.size() == 1);
   CHECK_THAT(plan.warnings[0], Contains("security probes overwrite"));

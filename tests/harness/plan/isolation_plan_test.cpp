@@ -280,6 +280,29 @@ TEST_CASE("an arm bounds the neighbour and not the victim, or both") {
   CHECK(to_table(plan).find("; at most cpu 0.25 cores, disk_write_iops 100") != std::string::npos);
 }
 
+TEST_CASE("beside the aggressor disk each neighbour has a disk of its own, the idle one, too") {
+  const auto sizes = [](const std::string& aggressors, const std::string& arm) {
+    const auto scenario = decode_scenario(
+        "name: isolated\nworkload: {backend: cpu}\nguest: {memory: 1GiB, vcpus: 1}\nisolation:\n"
+        "  victims: [{name: trainer, nodes: 1}]\n  aggressors: " +
+            aggressors + "\narms: [vm]\n",
+        "isolated.yaml");
+    const auto plan = isolation_plan_of(scenario, two_sockets());
+    std::vector<std::uint64_t> found;
+    for (const auto& tenant : placement_of(plan, arm).tenants) {
+      found.push_back(tenant.nodes[0].scratch_bytes);
+    }
+    return found;
+  };
+  using Sizes = std::vector<std::uint64_t>;
+  constexpr std::uint64_t size = 1ULL << 30;
+  CHECK(sizes("[cpu, disk]", "vm") == Sizes{0});
+  for (const auto* arm : {"vm+idle", "vm+cpu@100%", "vm+disk@100%"}) {
+    CHECK(sizes("[cpu, disk]", arm) == Sizes{0, size});
+  }
+  CHECK(sizes("[cpu]", "vm+idle") == Sizes{0, 0});
+}
+
 TEST_CASE("a tenant's own limits go before those of the guest, key by key") {
   const auto scenario = decode_scenario(
       "name: limited\nworkload: {backend: cpu}\n"

@@ -364,7 +364,7 @@ TEST_CASE("the estimate grows with the work, and emulation and settling cost tim
   const auto long_one = make_plan(
       scenario(one_node, "arms: [vm]\n", "vcpus: 2", "backend: cpu, steps: 1000000, batch_size: 4096"),
       host(1, 2), true);
-  CHECK_THAT(to_table(long_one), Contains("about 11849"));
+  CHECK_THAT(to_table(long_one), Contains("about 19289"));
 }
 
 TEST_CASE("emulation is expected without /dev/kvm or without vmx and svm") {

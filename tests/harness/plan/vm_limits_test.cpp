@@ -6,6 +6,7 @@
 #include "harness/scenario/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
+#include "vmctl/api/local_host.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -24,6 +25,11 @@ Scenario limited_scenario(int nodes, const std::string& guest, const std::string
           "many, nodes: {}}}]}}]\narms: {}\npairs: 2\n",
           memory, guest, nodes, arms),
       "planned.yaml");
+}
+
+std::string xml_of_this_host(const vmctl::NodeGroupSpec& group, std::size_t tenant, std::size_t node,
+                             vmctl::NodeId number) {
+  return vmctl::local_host()->planned_xml(group, tenant, node, number, false);
 }
 
 }  // namespace
@@ -156,12 +162,12 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
   const auto s = limited_scenario(most, "vcpus: 1");
   const auto plan = make_plan(s, large, false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));
+  CHECK_NOTHROW(add_domain_xml(json, plan, xml_of_this_host));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
   const auto s = limited_scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
   const auto plan = make_plan(s, host(1, 600, 4096), false);
   auto json = to_json(plan);
-  CHECK_NOTHROW(add_domain_xml(json, plan, *vmctl::local_host(), false));
+  CHECK_NOTHROW(add_domain_xml(json, plan, xml_of_this_host));
 }

@@ -10,59 +10,16 @@
 #include "harness/security/device_memory.h"
 #include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
+#include "harness/security/guest_channels.h"
 #include "harness/security/killed_run.h"
 #include "harness/security/network_probes.h"
 #include "harness/trial/live_nodes.h"
 #include "tests/support/catch.h"
+#include "vmctl/api/local_host.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
 using virtrain::test::Contains;
-
-namespace {
-
-/// What all nodes say and answer where tenants are apart: the controls, and nothing else.
-struct Network {
-  NodePlacement owner_place, peer_place, looking_place;
-  LiveNode owner, peer, looking;
-  NetworkProbes probes{{{"192.0.2.7"}, {"fe80::77"}}, "10.77.0.1/16", "10.77.0.2/16"};
-  NodeReach reach;
-
-  Network() {
-    owner_place.address = "10.77.0.1/16";
-    owner.placement = &owner_place;
-    for (auto& [node, listener] : probes.listeners(owner, peer, looking)) {
-      const auto name = node == &owner ? "a" : node == &peer ? "b" : "c";
-      listener.said = {std::string("52:54:00:00:00:0") + name, std::string("fe80::") + name, true};
-    }
-    const auto targets = probes.request(true).at("targets");
-    reach.heard = {"peer"};
-    answer("tcp-control/10.77.200.2 port 1024", "connected", "", "peer");
-    answer("ipv6-control/fe80::b port 1024", "connected", "", "peer");
-    answer("arp-control/10.77.200.2", "replied", "52:54:00:00:00:0b");
-    answer("ping/ff02::1", "replied", "fe80::b");
-    answer("vsock-control/CID 1 port 47103", "connected", "", "own");
-    for (const auto& one : reach.answers) {  // each of them was really asked for
-      CHECK(std::any_of(targets.begin(), targets.end(),
-                        [&](const auto& t) { return t.at("name") == one.target; }));
-    }
-  }
-  void answer(const std::string& target, const std::string& how, const std::string& who = "",
-              const std::string& canary = "") {
-    reach.answers.push_back({target, how, who, canary});
-  }
-  void forget(const std::string& group) {
-    std::erase_if(reach.answers, [&](const auto& one) { return one.target.starts_with(group + "/"); });
-  }
-  std::string result(const std::string& name) const {
-    for (const auto& [probe, evidence] : probes.judge(reach, true)) {
-      if (probe == name) { return to_string(judge(evidence)); }
-    }
-    return "no such probe";
-  }
-};
-
-}  // namespace
 
 TEST_CASE("without a control nothing is not found, and a leak needs none") {
   LeakEvidence evidence{.control = true, .scanned = 10, .total = 10};
@@ -86,56 +43,24 @@ TEST_CASE("without a control nothing is not found, and a leak needs none") {
   CHECK(to_record(evidence, "p", "t").found == "a; b; c; and 2 more");
 }
 
-TEST_CASE("tenants that are apart: each probe of the network passes by its control") {
-  const Network network;
-  for (const auto& name : network_probe_names()) {
-    CAPTURE(name);
-    CHECK(network.result(name) == "not_found");
+TEST_CASE("a guest's own ports are the agent's and the planted one, and any other one is a leak") {
+  const std::string planted = "org.virtrain.planted.t2n1";
+  const std::vector<GuestPort> own{{"vport1p1", "org.virtrain.agent.0"}, {"vport1p2", planted}};
+  CHECK(judge(channel_evidence(own, planted)) == LeakResult::not_found);
+  CHECK(judge(channel_evidence({own[0]}, planted)) == LeakResult::inconclusive);
+  CHECK(judge(channel_evidence({own[1]}, planted)) == LeakResult::inconclusive);
+  CHECK(judge(channel_evidence({own[0], {"vport1p2", ""}}, "")) == LeakResult::leak);
+  CHECK(judge(channel_evidence({own[0]}, "")) == LeakResult::inconclusive);
+  CHECK(judge(channel_evidence({}, planted)) == LeakResult::inconclusive);
+  for (const auto* foreign :
+       {"org.virtrain.planted.t1n1", "org.virtrain.agent.0", "com.redhat.spice.0", ""}) {
+    CAPTURE(foreign);
+    auto seen = own;
+    seen.push_back({"vport2p1", foreign});
+    const auto evidence = channel_evidence(seen, planted);
+    CHECK(judge(evidence) == LeakResult::leak);
+    CHECK(evidence.leaks == std::vector{fmt::format("port vport2p1 named '{}'", foreign)});
   }
-}
-
-TEST_CASE("each planted way from tenant to tenant is found, by its own probe alone") {
-  struct Planted {
-    std::string target, how, who, canary, probe;
-  };
-  const std::vector<Planted> leaks{{"tcp/10.77.200.1 port 1024", "connected", "", "owner", "network_tcp"},
-                                   {"tcp/10.77.200.1 port 22", "refused", "", "", "network_tcp"},
-                                   {"ipv6/fe80::a port 40000", "connected", "", "owner", "network_ipv6"},
-                                   {"ping/ff02::1", "replied", "fe80::a", "", "network_ipv6"},
-                                   {"ping/ff02::1", "replied", "fe80::1234", "", "network_ipv6"},
-                                   {"arp/10.77.200.1", "replied", "52:54:00:00:00:0a", "", "network_arp"},
-                                   {"host/192.0.2.7", "replied", "02:00:00:00:00:01", "", "host_addresses"},
-                                   {"host/fe80::77 port 22", "refused", "", "", "host_addresses"},
-                                   {"ping/ff02::1", "replied", "fe80::77", "", "host_addresses"},
-                                   {"vsock/CID 3 port 47101", "connected", "", "owner", "vsock"},
-                                   {"vsock-own/CID 1 port 47101", "connected", "", "owner", "vsock"}};
-  for (const auto& leak : leaks) {
-    CAPTURE(leak.target, leak.who);
-    Network network;
-    network.answer(leak.target, leak.how, leak.who, leak.canary);
-    for (const auto& name : network_probe_names()) {
-      CAPTURE(name);
-      CHECK(network.result(name) == (name == leak.probe ? "leak" : "not_found"));
-    }
-  }
-  Network network;
-  network.reach.heard.emplace_back("owner");
-  CHECK(network.result("network_arp") == "leak");
-}
-
-TEST_CASE("a probe whose control is silent is inconclusive") {
-  for (const auto& [group, probe] :
-       {std::pair{"tcp-control", "network_tcp"}, std::pair{"ipv6-control", "network_ipv6"},
-        std::pair{"ping", "network_ipv6"}, std::pair{"arp-control", "network_arp"},
-        std::pair{"ping", "host_addresses"}, std::pair{"vsock-control", "vsock"}}) {
-    CAPTURE(group);
-    Network network;
-    network.forget(group);
-    CHECK(network.result(probe) == "inconclusive");
-  }
-  Network deaf;
-  deaf.reach.heard.clear();
-  CHECK(deaf.result("network_arp") == "inconclusive");
 }
 
 TEST_CASE("what a node says of a search is read strictly") {
@@ -158,7 +83,17 @@ TEST_CASE("what a node says of a search is read strictly") {
     CHECK_THROWS_AS(parse_search(bad), Error);
   }
   CHECK_THROWS_AS(parse_listener(R"({"record":"listening","mac":"a","link_local":"b","vsock":1})"), Error);
-  CHECK_THROWS_AS(parse_reach(R"({"record":"reached","answers":[],"heard":[7],"failed":[]})"), Error);
+  CHECK_THROWS_AS(parse_reach(R"({"record":"reached","answers":[],"heard":[7],"failed":[],"scans":[]})"),
+                  Error);
+  const std::string scan =
+      R"({"record":"reached","answers":[],"heard":[],"failed":[],"scans":[{"target":"s","scanned":2,"total":2,"answered":1,"open":[22],"closed":[]}]})";
+  CHECK(parse_reach(scan).scans.at(0).open == std::vector<std::uint64_t>{22});
+  for (const auto& [good_part, bad] : {std::pair{"[22]", "[65536]"}, std::pair{"[22]", "[-1]"},
+                                       std::pair{"[22]", "7"}, std::pair{"\"total\":2", "\"total\":1"}}) {
+    auto odd = scan;
+    odd.replace(odd.find(good_part), std::string(good_part).size(), bad);
+    CHECK_THROWS_AS(parse_reach(odd), Error);
+  }
 }
 
 TEST_CASE("a gate: a leak is 1, an inconclusive probe 5, what is not possible none of these") {

@@ -15,6 +15,7 @@
 #include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/api/local_host.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/machine/inventory.h"
 

@@ -13,7 +13,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/store/store.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {

@@ -17,6 +17,7 @@
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -30,52 +31,50 @@ struct DoctorArguments {
   results::Format format = results::Format::table;
 };
 
-json finding_json(const vmctl::Finding& f) {
+json finding_json(const Finding& f) {
   return {{"id", f.id},
-          {"severity", vmctl::letter(f.severity)},
+          {"severity", letter(f.severity)},
           {"status", to_string(f.status)},
           {"found", f.found},
           {"fix", f.fix}};
 }
 
 /// Checks that only a trial can make, which no finding has yet: so that one list shows every id.
-std::vector<vmctl::Finding> checks_of_trials(const std::vector<vmctl::Finding>& findings) {
-  std::vector<vmctl::Finding> found;
+std::vector<Finding> checks_of_trials(const std::vector<Finding>& findings) {
+  std::vector<Finding> found;
   for (const auto& rule : validity_rules()) {
     if (std::none_of(findings.begin(), findings.end(), [&](const auto& f) { return f.id == rule.id; })) {
-      found.push_back({rule.id, rule.severity, CheckStatus::skipped,
-                       std::string("judged at the end of each trial, where ") + rule.applies_when, "",
-                       false});
+      found.push_back(not_judged(rule, "judged at the end of each trial, where"));
     }
   }
   return found;
 }
 
 /// "ok", "skipped", or what comes of a failure.
-const char* outcome(const vmctl::Finding& finding) {
+const char* outcome(const Finding& finding) {
   return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
 /// What stands in the way first, what is well last.
-int urgency(const vmctl::Finding& finding) {
+int urgency(const Finding& finding) {
   if (finding.status == CheckStatus::failed) { return static_cast<int>(finding.severity); }
   return finding.status == CheckStatus::skipped ? 100 : 101;
 }
 
 /// Green: ok; red: blocks; yellow: to be looked at; dim: not judged.
-const char* style(const vmctl::Finding& finding) {
+const char* style(const Finding& finding) {
   switch (finding.status) {
     case CheckStatus::ok:
       return "\x1b[32m";
     case CheckStatus::failed:
-      return vmctl::blocks(finding) ? "\x1b[31m" : "\x1b[33m";
+      return blocks(finding) ? "\x1b[31m" : "\x1b[33m";
     case CheckStatus::skipped:
       return "\x1b[2m";
   }
   return "";
 }
 
-std::string coloured_outcome(const vmctl::Finding& finding) {
+std::string coloured_outcome(const Finding& finding) {
   const auto words = fmt::format("{:<11}", outcome(finding));
   return colour_on_stdout() ? style(finding) + words + "\x1b[0m" : words;
 }
@@ -84,7 +83,7 @@ void print_paragraph(const std::string& words) {
   fmt::print(std::cout, "{}\n", hang(words, screen_of_stdout().columns));
 }
 
-void print_table(std::vector<vmctl::Finding> findings) {
+void print_table(std::vector<Finding> findings) {
   const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
   const auto of_trials = checks_of_trials(findings).size();
   std::stable_sort(findings.begin(), findings.end(),
@@ -104,7 +103,7 @@ void print_table(std::vector<vmctl::Finding> findings) {
                               counted(of_trials, "is", "are")));
 }
 
-void print_json(const std::vector<vmctl::Finding>& findings) {
+void print_json(const std::vector<Finding>& findings) {
   auto list = json::array();
   for (const auto& f : findings) { list.push_back(finding_json(f)); }
   for (const auto& f : checks_of_trials(findings)) { list.push_back(finding_json(f)); }
@@ -112,32 +111,32 @@ void print_json(const std::vector<vmctl::Finding>& findings) {
 }
 
 /// For other programs: every check, each in one line.
-results::Table findings_table(std::vector<vmctl::Finding> findings) {
+results::Table findings_table(std::vector<Finding> findings) {
   const auto of_trials = checks_of_trials(findings);
   findings.insert(findings.end(), of_trials.begin(), of_trials.end());
   results::Table table;
   table.columns = {
       {"id", "check"}, {"severity", "severity"}, {"status", "status"}, {"found", "found"}, {"fix", "fix"}};
   for (const auto& f : findings) {
-    table.rows.push_back({results::cell(f.id), results::cell(vmctl::letter(f.severity)),
+    table.rows.push_back({results::cell(f.id), results::cell(letter(f.severity)),
                           results::cell(to_string(f.status)), results::cell(f.found), results::cell(f.fix)});
   }
   return table;
 }
 
-bool is_about_kvm(const vmctl::Finding& finding) {
+bool is_about_kvm(const Finding& finding) {
   return finding.id == "KVM-1" || finding.id == "KVM-2";
 }
 
 /// Whether the host can lend GPUs, in plain words.
-void print_device_summary(const vmctl::Inventory& inventory, const std::vector<vmctl::Finding>& devices) {
+void print_device_summary(const vmctl::Inventory& inventory, const std::vector<Finding>& devices) {
   std::vector<std::string> lacking;
   if (std::none_of(inventory.devices.begin(), inventory.devices.end(),
                    [](const auto& device) { return device.device_class == vmctl::DeviceClass::gpu; })) {
     lacking.emplace_back("it has no NVIDIA GPU");
   }
   for (const auto& f : devices) {
-    if (vmctl::blocks(f) || (is_about_kvm(f) && f.status == CheckStatus::failed)) {
+    if (blocks(f) || (is_about_kvm(f) && f.status == CheckStatus::failed)) {
       lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
     }
   }
@@ -146,10 +145,10 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<v
 }
 
 /// What else can run here.
-void print_summary(const std::vector<vmctl::Finding>& host, const std::vector<vmctl::Finding>& devices) {
+void print_summary(const std::vector<Finding>& host, const std::vector<Finding>& devices) {
   std::vector<std::string> blocking;
   for (const auto& f : host) {
-    if (vmctl::blocks(f)) { blocking.push_back(fmt::format("{} ({})", printable(f.found), f.id)); }
+    if (blocks(f)) { blocking.push_back(fmt::format("{} ({})", printable(f.found), f.id)); }
   }
   const bool emulated = std::any_of(devices.begin(), devices.end(), [](const auto& f) {
     return is_about_kvm(f) && f.status == CheckStatus::failed;
@@ -193,7 +192,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   const auto examined = vmctl::local_host(arguments.inventory);
   const auto inventory = examined->inventory(false);
   const bool is_recorded = arguments.inventory != "/";
-  const auto of_host = is_recorded ? std::vector<vmctl::Finding>()
+  const auto of_host = is_recorded ? std::vector<Finding>()
                                    : examined->examine(inventory, vmctl::best_mode(examined->privileges()));
   const auto devices = examined->examine_devices(inventory);
   auto findings = of_host;

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/cli/commands.h"
-#include "vmctl/api/host.h"
+#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {

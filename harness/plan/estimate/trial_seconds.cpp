@@ -1,0 +1,90 @@
+#include "harness/plan/estimate/trial_seconds.h"
+
+#include <algorithm>
+#include <set>
+
+namespace virtrain::harness {
+namespace {
+
+/// Of one core: oneDNN's convolutions natively, and under QEMU's TCG (docs/pictures/quickstart.svg: 0.866
+/// images/s of 32 px).
+constexpr double native_gflop_per_second = 200.0;
+constexpr double emulated_gflop_per_second = 0.43;
+constexpr double gpu_images_per_second = 2500.0;
+/// A guest whose memory is pinned and whose devices start up.
+constexpr double boot_seconds_per_device = 10.0;
+/// ResNet-50's training step at 224 px: forward 8.2 GFLOP, backward twice that.
+constexpr double gflop_per_image224 = 24.3;
+
+/// An emulated guest's boot on a core of its own, and then starting the trainer and removing the VM.
+constexpr double emulated_boot_seconds = 5.0, emulated_setup_seconds = 10.0;
+/// Until two of its reports in a row show an aggressor's level, and until it has ended.
+constexpr double level_seconds = 3.0;
+
+/// Nodes of the neighbour that run on the victim's own cores. SMT siblings count as cores of their own.
+std::size_t nodes_on_victims_cores(const Placement& placement) {
+  std::set<int> victims;
+  for (const auto& tenant : placement.tenants) {
+    if (tenant.neighbour) { continue; }
+    for (const auto& node : tenant.nodes) { victims.insert(node.cores.begin(), node.cores.end()); }
+  }
+  std::size_t shared = 0;
+  for (const auto& tenant : placement.tenants) {
+    if (!tenant.neighbour) { continue; }
+    shared += static_cast<std::size_t>(
+        std::count_if(tenant.nodes.begin(), tenant.nodes.end(), [&](const auto& node) {
+          return std::any_of(node.cores.begin(), node.cores.end(),
+                             [&](int core) { return victims.contains(core); });
+        }));
+  }
+  return shared;
+}
+
+/// What an aggressor leaves the victim of its cores: its level takes what it asks for, up to an equal share.
+double share_beside(const Placement& placement) {
+  for (const auto& tenant : placement.tenants) {
+    const auto& neighbour = tenant.neighbour;
+    if (!neighbour || neighbour->is_idle() || aggressor_kind(neighbour->aggressor).needs_gpu) { continue; }
+    const auto nodes = static_cast<double>(nodes_on_victims_cores(placement));
+    return std::max(1 / (1 + nodes), 1 - nodes * neighbour->level);
+  }
+  return 1;
+}
+
+bool has_aggressor(const Placement& placement) {
+  return std::any_of(placement.tenants.begin(), placement.tenants.end(),
+                     [](const auto& tenant) { return tenant.neighbour && !tenant.neighbour->is_idle(); });
+}
+
+}  // namespace
+
+double trial_seconds(const Placement& placement, bool vm, bool emulated) {
+  const double share = share_beside(placement);
+  double longest = 0;
+  for (const auto& tenant : placement.tenants) {
+    if (tenant.neighbour) { continue; }
+    const auto& w = tenant.workload;
+    const double scale = static_cast<double>(w.image_size) / 224.0;
+    // Later steps come when the aggressor has ended.
+    const double steps =
+        static_cast<double>(w.warmup_steps + w.steps) / share + static_cast<double>(w.later_steps);
+    const double images = static_cast<double>(w.batch_size * w.accumulate_steps) * steps;
+    const double gflop = images * gflop_per_image224 * scale * scale;
+    const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *
+                        static_cast<double>(tenant.threads_per_rank);
+    const double run = w.backend == Backend::cuda ? images / gpu_images_per_second : gflop / rate;
+    const double setup = vm && emulated ? emulated_setup_seconds : 3.0;
+    longest = std::max(longest, setup + run);
+  }
+  std::size_t most_devices = 0;
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) { most_devices = std::max(most_devices, node.devices.size()); }
+  }
+  const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
+  // Emulated guests that boot on the same cores wait for each other.
+  const double boots = vm && emulated ? 1.0 + static_cast<double>(nodes_on_victims_cores(placement)) : 1.0;
+  const double boot = vm ? (emulated ? emulated_boot_seconds : 5.0) : 0.5;
+  return boot * boots + devices + longest + (has_aggressor(placement) ? level_seconds : 0.0);
+}
+
+}  // namespace virtrain::harness
