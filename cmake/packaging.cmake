@@ -1,5 +1,5 @@
-# `cpack` in the build folder makes Debian packages of what is built there: virtrain, virtrain-workloads-cpu and, where the CUDA
-# trainer is built, virtrain-workloads-cuda. CMake installs the same files (cmake --install).
+# `cpack` in the build folder makes Debian packages of what is built there: virtrain, virtrain-workloads-cpu and, where
+# the CUDA trainer is built, virtrain-workloads-cuda. CMake installs the same files (cmake --install).
 set(packaging ${CMAKE_CURRENT_LIST_DIR}/packaging)
 set(components virtrain workloads-cpu)
 if(TARGET virtrain-resnet50-cuda)
@@ -16,7 +16,8 @@ foreach(component ${components})
   if(component STREQUAL virtrain)
     set(package virtrain)
   endif()
-  install(FILES ${packaging}/copyright ${changelog} COMPONENT ${component} DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package})
+  install(FILES ${packaging}/copyright ${changelog} COMPONENT ${component}
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package})
 endforeach()
 install(FILES ${PROJECT_SOURCE_DIR}/README.md COMPONENT virtrain DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/virtrain)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs COMPONENT virtrain DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/virtrain)
@@ -27,7 +28,8 @@ set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME virtrain)
 set(CPACK_PACKAGE_VENDOR "")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # it would stand before each package's own
-set(CPACK_PACKAGE_CONTACT "virtrain maintainers <virtrain@localhost>" CACHE STRING "Maintainer of the packages that cpack makes")
+set(CPACK_PACKAGE_CONTACT "virtrain maintainers <virtrain@localhost>"
+  CACHE STRING "Maintainer of the packages that cpack makes")
 set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
@@ -47,7 +49,8 @@ set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_NAME virtrain)
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_DEPENDS
   "virtrain-workloads-cpu (= ${version}), openmpi-bin, e2fsprogs, hostname, iproute2, kmod, mount, procps")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_RECOMMENDS
-  "libvirt-daemon-system (>= 9.0), qemu-system-x86, qemu-utils, supermin, cpio, xz-utils, linux-image-cloud-amd64 | linux-image-amd64, nodejs")
+  "libvirt-daemon-system (>= 9.0), qemu-system-x86, qemu-utils, supermin, cpio, xz-utils, \
+linux-image-cloud-amd64 | linux-image-amd64, nodejs")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_SUGGESTS "virtrain-workloads-cuda, libvirt-clients, systemd | cron")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_CONTROL_EXTRA ${packaging}/prerm ${packaging}/postrm)
 set(CPACK_DEBIAN_VIRTRAIN_DESCRIPTION

@@ -1,5 +1,5 @@
-# virtrain_precompile(TARGET [HEADER...]): what most of a target's sources include of other people's, parsed once for all of
-# them. Sources still include what they use. A launcher such as ccache finds more without.
+# virtrain_precompile(TARGET [HEADER...]): what most of a target's sources include of other people's, parsed once for
+# all of them. Sources still include what they use. A launcher such as ccache finds more without.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()

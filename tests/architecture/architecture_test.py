@@ -2,8 +2,8 @@
 """architecture_test.py SOURCE BUILD: the arrows between the folders, read from the includes and from the link graph.
 
 common <- {vmctl, workloads, results} <- harness; the three in the middle never know each other. Who may include and link
-what from outside, who may print to standard output, who parses JSON, how long a file and how full a folder may be, in which order the rooms
-of a folder lie, and where a source is declared. Planted offenders prove that each rule bites.
+what from outside, who may print to standard output, who parses JSON, what computes from values alone, how long a file and how full a folder
+may be, in which order the rooms of a folder lie, and where a source is declared. Planted offenders prove that each rule bites.
 """
 
 import pathlib
@@ -44,12 +44,28 @@ MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/in
 # What others made is read by one parser, which bounds it.
 BARE_JSON = re.compile(r"\bjson\s*::\s*(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
 MAY_PARSE_JSON = "common/text/json.cpp"
+# What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
+PURE = re.compile(
+    r"(harness/(evidence|rules|plan)|results/(statistics|comparison/(guard|causes))|vmctl/hypervisor/domain)/.*"
+    r"|harness/bisect/search\..*"
+)
+# Beside what is pure itself: the language, the libraries that compute, and our values.
+PURE_MAY_INCLUDE = re.compile(
+    r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
+    r"|fmt/format\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*"
+    r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|local_host\.h).*"
+    r"|harness/scenario/(scenario|isolation/neighbour)\.h|results/store/(records|comparison_data)\.h"
+)
+LOOKS_OUTSIDE = re.compile(
+    r"\b(read_(file|at_most|tail|value)|write_file_atomically|link_name|entries_of|entry_names|getenv|random_device"
+    r"|(steady|system)_clock|std::(system|time))\b"
+)
 MOST_LINES = 500
 # Units (a header with its source) in a folder's root. The folders that hold more may only shrink.
 MOST_UNITS = 12
-# From below to above: a room includes what lies below it, never what lies above.
+# From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
 ROOMS = {
-    "common": ["model", "text", "system"],
+    "common": ["", "model", "text", "system"],
     "results": [
         *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
@@ -62,6 +78,14 @@ ROOMS = {
         *["slice", "machine", "journal"],
         *["resources/kind", "resources/nodes", "resources/devices", "resources"],
         *["doctor/findings", "doctor/checks", "doctor", "host"],
+    ],
+    "workloads": [
+        *["common", "common/gpu", "common/peers", "common/cuda"],
+        *["resnet50", "resnet50/training", "resnet50/cpu/operations", "resnet50/cpu"],
+        *[f"resnet50/cuda/{room}" for room in ("kernels", "program", "writing", "plan", "engine", "run")],
+        *["probe", "probe/host", "probe/gpu", "probe/ranks", "probe/run"],
+        *["stress", "stress/gpu", "stress/loads", "stress/run"],
+        *["canary", "canary/cuda", "canary/run"],
     ],
     "harness": [
         *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan"],
@@ -78,26 +102,28 @@ TABLES = {
     "results/report/figures": "results/report/figures/figures.h",
     "results/report/page": "results/report/page/page.h",
     "vmctl/doctor/checks": "vmctl/doctor/checks/tables.h",
+    "vmctl/resources/devices": "vmctl/resources/kind/handler.h",
     "vmctl/resources/nodes": "vmctl/resources/kind/handler.h",
     "workloads/resnet50/cuda/kernels": "workloads/resnet50/cuda/kernels/kernels.h",
     "workloads/stress/loads": "workloads/stress/loads/loads.h",
 }
-# Sources that are still declared under another name.
-STILL_ELSEWHERE = {"workloads/probe/ranks/nccl_none.cpp"}
 
 
 def folder_of(path):
     return path.split("/", 1)[0]
 
 
+def includes_of(text):
+    """Line and header of each include, in whatever form."""
+    for number, line in enumerate(text.split("\n"), 1):
+        if match := re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line):
+            yield number, match.group(1)
+
+
 def include_offences(path, text):
     """What is wrong with the includes of one file, as 'path:line: words'."""
     found = []
-    for number, line in enumerate(text.split("\n"), 1):
-        match = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
-        if not match:
-            continue
-        header = match.group(1)
+    for number, header in includes_of(text):
         target, own = folder_of(header), folder_of(path)
         if target in MAY_KNOW and target not in MAY_KNOW[own]:
             found.append(f"{path}:{number}: {own} may not know {target} ({header})")
@@ -125,6 +151,17 @@ def json_offences(path, text):
     return [f"{path}:{n}: parse_json() of common/text/json.h bounds what it reads, this does not" for n, line in enumerate(lines, 1) if BARE_JSON.search(line)]
 
 
+def purity_offences(path, text):
+    if not PURE.fullmatch(path):
+        return []
+    found = [f"{path}:{number}: computes from values alone, and may not know {header}"
+             for number, header in includes_of(text) if not PURE.fullmatch(header) and not PURE_MAY_INCLUDE.fullmatch(header)]
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        if match := LOOKS_OUTSIDE.search(line):
+            found.append(f"{path}:{number}: computes from values alone, without {match.group(0)}")
+    return found
+
+
 def length_offences(path, text):
     lines = text.count("\n")
     return [f"{path}: {lines} lines, more than {MOST_LINES}"] if lines > MOST_LINES else []
@@ -132,10 +169,11 @@ def length_offences(path, text):
 
 def node_offences(path, text):
     """Of vmctl the harness knows the api alone, and which kind of node it has is only the plan's to say."""
-    found = []
-    for number, line in enumerate(text.split("\n") if folder_of(path) == "harness" else [], 1):
-        if match := re.match(r'\s*#\s*include\s*"(vmctl/(?!api/)[^"]+)"', line):
-            found.append(f"{path}:{number}: the harness may know vmctl/api only ({match.group(1)})")
+    if folder_of(path) != "harness":
+        return []
+    found = [f"{path}:{number}: the harness may know vmctl/api only ({header})"
+             for number, header in includes_of(text) if re.match("vmctl/(?!api/)", header)]
+    for number, line in enumerate(text.split("\n"), 1):
         if re.search(r"\bis_vm\b", line) and not path.startswith("harness/plan/"):
             found.append(f"{path}:{number}: the plan names the arm, and the host makes its nodes")
     return found
@@ -152,16 +190,18 @@ def folder_offences(paths):
 
 def room_offences(path, text):
     """Includes of one file that run up."""
-    top, _, rest = path.partition("/")
-    if top not in ROOMS or "/" not in rest:
+    def room_of(file):
+        return file.rpartition("/")[0].partition("/")[2]
+
+    top, own, found = folder_of(path), room_of(path), []
+    if top not in ROOMS:
         return []
-    rooms, own, found = ROOMS[top], rest.rsplit("/", 1)[0], []
-    if own not in rooms:
-        return [f"{path}: {top} has no room {own}"]
-    for number, line in enumerate(text.split("\n"), 1):
-        match = re.match(rf'#include "{top}/(.+)/[^/"]+"', line)
-        if match and match.group(1) in rooms[rooms.index(own) + 1 :]:
-            found.append(f"{path}:{number}: {match.group(1)} lies above {own}")
+    if own not in ROOMS[top]:
+        return [f"{path}: {top} has no room '{own}'"]
+    above = ROOMS[top][ROOMS[top].index(own) + 1 :]
+    for number, header in includes_of(text):
+        if folder_of(header) == top and room_of(header) in above:
+            found.append(f"{path}:{number}: {room_of(header)} lies above {own or top}")
     return found
 
 
@@ -176,7 +216,7 @@ def header_offences(paths):
     for path in paths:
         folder, name = path.rsplit("/", 1)
         stem = name.split(".")[0]
-        if not path.endswith((".cpp", ".cu")) or re.fullmatch(r"(.*_)?main|init", stem) or folder in TABLES or path in STILL_ELSEWHERE:
+        if not path.endswith((".cpp", ".cu")) or re.fullmatch(r"(.*_)?main|init", stem) or folder in TABLES:
             continue
         if not any(f"_{header}_" in f"_{stem}_" for header in headers.get(folder, ())):
             found.append(f"{path}: declared in no header of its name")
@@ -309,6 +349,39 @@ class ForeignText(unittest.TestCase):
         self.assertEqual(json_offences("common/text/json.cpp", "json::parse(text)"), [])
 
 
+class Purity(unittest.TestCase):
+    def test_pure_rooms_look_at_nothing(self):
+        files = product_files()
+        self.assertGreater(len([f for f, _ in files if PURE.fullmatch(f)]), 50)
+        self.assertEqual([o for f, text in files for o in purity_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        for path, line in [
+            ("harness/plan/x.cpp", '#include "vmctl/api/host.h"'),
+            ("harness/plan/x.cpp", "#include <fstream>"),
+            ("harness/evidence/x.h", "  #  include <unistd.h>"),
+            ("harness/evidence/x.h", "#include <sys/stat.h>"),
+            ("harness/rules/x.cpp", "#include <boost/asio/awaitable.hpp>"),
+            ("harness/rules/x.cpp", '#include "common/system/time.h"'),
+            ("harness/rules/x.cpp", '#include "harness/job/tenant_job.h"'),
+            ("harness/bisect/search.cpp", '#include "results/store/store.h"'),
+            ("results/statistics/x.cpp", "#include <filesystem>"),
+            ("harness/evidence/x.cpp", 'const auto text = read_file("/proc/self/status");'),
+            ("harness/plan/x.cpp", "std::mt19937_64 random(std::random_device{}());"),
+        ]:
+            with self.subTest(path=path, line=line):
+                offences = purity_offences(path, f"#pragma once\n{line}\n")
+                self.assertEqual([o[: len(path) + 3] for o in offences], [f"{path}:2:"])
+        for path, line in [
+            ("harness/plan/x.cpp", "#include <random>"),
+            ("harness/plan/x.cpp", '#include "vmctl/api/inventory.h"'),
+            ("harness/rules/x.cpp", "// not read_file()"),
+            ("harness/trial/x.cpp", '#include "vmctl/api/host.h"'),
+        ]:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(purity_offences(path, line), [])
+
+
 class Length(unittest.TestCase):
     def test_files_are_short(self):
         files = [(f, (SOURCE / f).read_text(encoding="utf-8")) for f in source_files()]
@@ -346,6 +419,7 @@ class Nodes(unittest.TestCase):
         for path, line in [
             ("harness/trial/x.cpp", '#include "vmctl/hypervisor/hypervisor.h"'),
             ("harness/cli/x.cpp", '  #include "vmctl/host/run_state.h"'),
+            ("harness/cli/x.cpp", "#include <vmctl/host/run_state.h>"),
             ("harness/trial/x.cpp", "if (nodes.is_vm()) {"),
         ]:
             with self.subTest(path=path, line=line):
@@ -378,15 +452,19 @@ class Rooms(unittest.TestCase):
         self.assertEqual(folder_offences(many), ["harness/x: 13 units, more than 12"])
         self.assertEqual(folder_offences([f"common/unit{n}.h" for n in range(MOST_UNITS + 1)])[0][:7], "common:")
         for path, header, words in [
-            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/device_check.h", ":2: doctor/findings lies above journal"),
+            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/check.h", ":2: doctor/findings lies above journal"),
             ("vmctl/doctor/checks/x.cpp", "vmctl/doctor/doctor.h", ":2: doctor lies above doctor/checks"),
             ("vmctl/devices/pci/x.h", "vmctl/devices/host_device.h", ":2: devices lies above devices/pci"),
             ("harness/evidence/x.h", "harness/job/tenant_job.h", ":2: job lies above evidence"),
             ("harness/agent/x.h", "harness/agent/client/agent_client.h", ":2: agent/client lies above agent"),
-            ("vmctl/attic/x.h", "vmctl/process/paths.h", ": vmctl has no room attic"),
+            ("workloads/canary/cuda/x.cpp", "workloads/canary/run/find_engine.h", ":2: canary/run lies above canary/cuda"),
+            ("common/error.cpp", "common/text/text.h", ":2: text lies above common"),
+            ("vmctl/attic/x.h", "vmctl/process/paths.h", ": vmctl has no room 'attic'"),
+            ("vmctl/x.h", "vmctl/process/paths.h", ": vmctl has no room ''"),
         ]:
-            with self.subTest(path):
-                self.assertEqual(room_offences(path, f'#pragma once\n#include "{header}"\n'), [path + words])
+            for text in (f'#include "{header}"\n', f"#include <{header}>\n", f'  #  include "{header}"\n'):
+                with self.subTest(path=path, text=text):
+                    self.assertEqual(room_offences(path, "#pragma once\n" + text), [path + words])
         self.assertEqual(room_offences("vmctl/doctor/x.cpp", '#include "vmctl/doctor/x.h"\n#include "vmctl/journal/leases.h"\n'), [])
         well = ["vmctl/a/store.h", "vmctl/a/store.cpp", "vmctl/a/store_read.cpp", "vmctl/a/disk_store.cpp", "vmctl/a/x_main.cpp"]
         self.assertEqual(header_offences(well), [])
