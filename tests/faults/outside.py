@@ -92,7 +92,7 @@ class Run:
         self._out = list(self.process.stdout)
 
     def wait_for(self, words, deadline=90, and_words=""):
-        """Until a log line has these words; returns it."""
+        """Until a log line has these words; returns it. While the run waits for what a stranger holds, time does not count."""
         ends = time.monotonic() + deadline
         seen = 0
         with self._changed:
@@ -100,6 +100,8 @@ class Run:
                 for line in self.log[seen:]:
                     if words in line and and_words in line:
                         return line
+                    if '"message":"waiting"' in line:
+                        ends = time.monotonic() + deadline
                 seen = len(self.log)
                 left = ends - time.monotonic()
                 if left <= 0 or (self.log and self.log[-1] == "" and self.process.poll() is not None):

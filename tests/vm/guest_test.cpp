@@ -110,6 +110,24 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   CHECK(status.st_uid == 0);
 }
 
+TEST_CASE("a guest that is told to power off shuts down, and its VM is gone") {
+  test::need_root();
+  const LibvirtDaemon daemon;
+  const auto hypervisor = connect_libvirt("qemu:///system");
+  const Stage stage(*hypervisor);
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
+  const auto spec = guest(stub_image(), 1, log_folder());
+  hypervisor->create_domain(spec);
+  StubClient client(hypervisor->open_channel(spec.name));
+  CHECK(client.line() == "hello g1");
+  client.send("run " + std::string(power_off_command) + "\n");
+  CHECK(client.ends(60s));
+  for (int tries = 0; tries < 100 && exists(*hypervisor, spec.name); ++tries) {
+    std::this_thread::sleep_for(100ms);
+  }
+  CHECK_FALSE(exists(*hypervisor, spec.name));
+}
+
 TEST_CASE("a guest that cannot boot says why on its console and ends") {
   test::need_root();
   const LibvirtDaemon daemon;

@@ -4,7 +4,7 @@
 #   (kill -9) or virtrain itself: virtrain isolate --security finds all of them and names the cure; with between_tenants: erase it finds
 #   none.
 # Cannot show: the memory of a GPU, which is reached through CUDA.
-# L1: boot=device-memory product=yes images=yes memory=4G seconds=1700 label=release
+# L1: boot=device-memory product=yes images=yes memory=4G seconds=2100 label=release
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
@@ -14,7 +14,7 @@ before=$(host_state)
 blkdiscard --zeroout "$(disk_of $disk)" # its first block says lab-disk-0: the probes leave a disk with data alone
 probed keeps "$(whole $disk none)"
 expect "without a policy" "$leaks" "$results"
-expect "leaks that name the cure" 3 "$(cures keeps "between_tenants: erase")"
+expect "leaks that name the cure" 4 "$(cures keeps "between_tenants: erase")"
 expect "tenants' words on the host's disk" yes "$(grep -qa vt-canary- "$(disk_of $disk)" && echo yes || echo no)"
 unchanged "the host afterwards" "$before"
 probed erased "$(whole $disk erase)"

@@ -3,7 +3,7 @@
 # Shows: a device whose memory is a prefetchable region keeps a tenant's bytes for the next one, whether the first VM is torn down, its
 #   QEMU is killed (kill -9) or virtrain itself; virtrain isolate --security says that it is for one tenant only.
 # Cannot show: the memory of a GPU, which is reached through CUDA; a disk that has a hidden region of its own.
-# L1: boot=device-memory product=yes images=yes memory=4G region=yes seconds=1700 label=release
+# L1: boot=device-memory product=yes images=yes memory=4G region=yes seconds=2100 label=release
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
@@ -12,6 +12,6 @@ region=0000:03:00.0
 before=$(host_state)
 probed reset "$(whole $region reset)"
 expect "a memory region with between_tenants: reset" "$leaks" "$results"
-expect "leaks that name no cure" 3 "$(cures reset "reset did not clear it: lend it to one tenant only")"
+expect "leaks that name no cure" 4 "$(cures reset "reset did not clear it: lend it to one tenant only")"
 unchanged "the host afterwards" "$before"
 finish

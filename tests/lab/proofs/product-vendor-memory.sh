@@ -5,7 +5,7 @@
 #   clear; where the manager clears it, virtrain finds none.
 # Cannot show: whether a vendor's manager clears; memory that is reached through CUDA only. The driver is this lab's stand-in
 #   (modules/labvgpu.c), and a vGPU's memory is a prefetchable region of it.
-# L1: boot=vendor-memory suite=trixie product=yes images=yes memory=4G seconds=2700 label=release
+# L1: boot=vendor-memory suite=trixie product=yes images=yes memory=4G seconds=3300 label=release
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
@@ -18,7 +18,7 @@ vgpus="{kind: vgpu, type: LAB-2Q, select: {address: [\"$vf\", \"$other\"]}}"
 manager_clears 0
 probed keeps "$vgpus"
 expect "a manager that does not clear" "$leaks" "$results"
-expect "leaks that name whose they are to clear" 3 "$(cures keeps "vGPU manager did not clear it")"
+expect "leaks that name whose they are to clear" 4 "$(cures keeps "vGPU manager did not clear it")"
 unchanged "the host afterwards" "$before"
 manager_clears 1
 probed clears "$vgpus"

@@ -15,4 +15,4 @@ probed() {
 probe_of() { sqlite3 -separator ' ' "/lab/$1.db" "SELECT $3 FROM v_security WHERE name = '$2'"; }
 # cures NAME WORDS: how many leaks name it.
 cures() { sqlite3 "/lab/$1.db" "SELECT count(*) FROM v_security WHERE result = 'leak' AND reason LIKE '%$2%'"; }
-leaks="device_memory leak 1 1 device_memory_killed leak 1 1 device_memory_run_killed leak 1 1"
+leaks="device_memory leak 1 1 device_memory_killed leak 1 1 device_memory_run_killed leak 1 1 device_memory_shutdown leak 1 1"
