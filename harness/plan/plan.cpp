@@ -262,8 +262,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   plan.isolation = scenario.isolation;
   plan.order_seed = scenario.order_seed;
   Placer placer(scenario, inventory, emulated);
-  for (const auto& arm : scenario.arms) {
-    plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
+  for (const auto* arms : {&scenario.arms, &scenario.arms_beside_only}) {
+    for (const auto& arm : *arms) {
+      plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
+    }
   }
   std::vector<std::vector<std::size_t>> placement_of;  // by case and arm
   for (std::size_t c = 0; c < scenario.cases.size(); ++c) {

@@ -39,7 +39,7 @@ struct SecurityArm {
 struct Plan {
   std::string scenario;
   std::optional<PairsUntil> until;  ///< where not all of the trials may be run
-  std::vector<Arm> arms;            ///< without their cases, which are in `placements`
+  std::vector<Arm> arms;  ///< without their cases, which are in `placements`; last those that do not run
   std::vector<Placement> placements;
   std::vector<PlannedTrial> trials;
   std::vector<SecurityArm> security = {};

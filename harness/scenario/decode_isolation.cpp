@@ -189,7 +189,7 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
                                      [](const Neighbour& one) { return one.aggressor == "disk"; });
   std::vector<Arm> expanded;
   for (const auto& arm : scenario.arms) {
-    if (isolation.alone) { expanded.push_back(arm); }
+    (isolation.alone ? expanded : scenario.arms_beside_only).push_back(arm);
     for (const auto& neighbour : isolation.neighbours) {
       Arm beside = arm;
       beside.name = arm.name + "+" + neighbour.condition();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "common/error.h"
@@ -160,6 +161,17 @@ TEST_CASE("each arm runs under every condition, whatever the arm is called") {
   CHECK(beside.tenants[1].neighbour->is_idle());
   CHECK(isolation("", "[vm]").arms.size() == 6);
   CHECK(isolation("  baselines: [idle_neighbour]\n").arms.at(0).name == "vm+idle");
+}
+
+TEST_CASE("what an arm is changes in the plan even where it only runs beside neighbours") {
+  const auto plan = isolation_plan_of(isolation("  baselines: [idle_neighbour]\n"), two_sockets());
+  std::map<std::string, std::string> likes;
+  for (const auto& arm : to_json(plan).at("arms")) {
+    likes[arm.at("name")] = arm.at("like").is_null() ? "" : arm.at("like").get<std::string>();
+  }
+  CHECK(likes.at("vm-free+idle") == "vm-free");
+  CHECK(likes.at("vm-free") == "vm");
+  CHECK(likes.at("vm").empty());
 }
 
 TEST_CASE("rounds have all conditions once, in an order by the stored seed") {
