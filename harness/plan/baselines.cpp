@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "common/contains.h"
-#include "harness/plan/device_slots.h"
+#include "harness/plan/devices/device_slots.h"
 #include "harness/plan/node_group.h"
 
 namespace virtrain::harness {

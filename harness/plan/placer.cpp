@@ -12,7 +12,7 @@
 #include "common/text/units.h"
 #include "harness/plan/cores.h"
 #include "harness/plan/device_demand.h"
-#include "harness/plan/device_shortage.h"
+#include "harness/plan/devices/device_shortage.h"
 #include "harness/plan/host_room.h"
 
 namespace virtrain::harness {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/plan/device_allocator.h"
+#include "harness/plan/devices/device_allocator.h"
 #include "harness/plan/placement.h"
 #include "vmctl/api/inventory.h"
 

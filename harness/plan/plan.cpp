@@ -11,11 +11,11 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/baselines.h"
-#include "harness/plan/estimate/trial_seconds.h"
 #include "harness/plan/host_room.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/security_placement.h"
+#include "harness/plan/trial_seconds.h"
 
 namespace virtrain::harness {
 namespace {

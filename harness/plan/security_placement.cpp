@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/model/edu_device.h"
-#include "harness/plan/device_slots.h"
+#include "harness/plan/devices/device_slots.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 

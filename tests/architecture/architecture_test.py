@@ -88,7 +88,7 @@ ROOMS = {
         *["canary", "canary/cuda", "canary/run"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan"],
+        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan/devices", "plan"],
         *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
         *["cli", "cli/commands", "cli/commands/host"],
     ],

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Limits on a neighbour are found at their size: on a shared core a neighbour that may use a tenth of it costs the victim a
-tenth and not half, and keeps a fifth of its own work; what it writes and sends is what its limit says. In bare-metal slices, and what it writes also in a
-VM."""
+tenth and not half, and keeps a fifth of its own work; what it writes and sends is what its limit says. In bare-metal
+slices, and what it writes also in a VM."""
 
 import json
 import os
@@ -48,7 +48,7 @@ def measured(folder, name, text):
     scenario, database = folder / f"{name}.yaml", folder / f"{name}.db"
     scenario.write_text(text, encoding="utf-8")
     run = subprocess.run([BUILD / "virtrain", "run", scenario, "--db", database, "--mode", "system", "--wait"], capture_output=True,
-                         text=True, timeout=280, check=False)
+                         text=True, timeout=600, check=False)
     if run.returncode == 4 and "limits (" in run.stderr:
         print("skipped:", run.stderr)
         sys.exit(SKIPPED)

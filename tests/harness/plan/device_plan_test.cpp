@@ -6,7 +6,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/plan/device_demand.h"
-#include "harness/plan/device_slots.h"
+#include "harness/plan/devices/device_slots.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/plan.h"

@@ -1,4 +1,4 @@
-#include "harness/plan/device_slots.h"
+#include "harness/plan/devices/device_slots.h"
 
 #include <fmt/format.h>
 

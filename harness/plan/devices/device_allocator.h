@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/plan/device_slots.h"
+#include "harness/plan/devices/device_slots.h"
 
 namespace virtrain::harness {
 

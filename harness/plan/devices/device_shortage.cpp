@@ -1,4 +1,4 @@
-#include "harness/plan/device_shortage.h"
+#include "harness/plan/devices/device_shortage.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "harness/plan/estimate/trial_seconds.h"
+#include "harness/plan/trial_seconds.h"
 
 #include <algorithm>
 #include <set>

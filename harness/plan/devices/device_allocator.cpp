@@ -1,4 +1,4 @@
-#include "harness/plan/device_allocator.h"
+#include "harness/plan/devices/device_allocator.h"
 
 #include <fmt/format.h>
 

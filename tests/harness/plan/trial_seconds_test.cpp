@@ -23,7 +23,7 @@ vmctl::Inventory cores(int count) {
   return inventory;
 }
 
-Scenario isolation(const std::string& more) {
+Scenario beside_neighbours(const std::string& more) {
   return decode_scenario(
       "name: isolated\nworkload: {backend: cpu}\nguest: {memory: 1GiB, vcpus: 1}\nisolation:\n"
       "  victims: [{name: trainer, nodes: 1}]\n  aggressors: [cpu, net]\n  levels: [25%, 100%]\n" +
@@ -35,7 +35,7 @@ Scenario isolation(const std::string& more) {
 
 TEST_CASE("the estimate knows that a neighbour on the victim's core takes its share, and boots there") {
   const auto seconds = [](const std::string& arm, const std::string& more = "  share: core\n") {
-    const auto plan = make_plan(isolation(more), cores(4), true);
+    const auto plan = make_plan(beside_neighbours(more), cores(4), true);
     const auto found = std::find_if(plan.trials.begin(), plan.trials.end(),
                                     [&](const PlannedTrial& trial) { return trial.arm == arm; });
     REQUIRE(found != plan.trials.end());
