@@ -164,7 +164,8 @@ TEST_CASE("each arm runs under every condition, whatever the arm is called") {
 }
 
 TEST_CASE("what an arm is changes in the plan even where it only runs beside neighbours") {
-  const auto plan = isolation_plan_of(isolation("  baselines: [idle_neighbour]\n"), two_sockets());
+  const std::string arms = "[vm, {name: vm-free, like: vm, guest: {pinning: none}}]";
+  const auto plan = isolation_plan_of(isolation("  baselines: [idle_neighbour]\n", arms), two_sockets());
   std::map<std::string, std::string> likes;
   for (const auto& arm : to_json(plan).at("arms")) {
     likes[arm.at("name")] = arm.at("like").is_null() ? "" : arm.at("like").get<std::string>();
