@@ -167,7 +167,8 @@ TEST_CASE("what an arm is changes in the plan even where it only runs beside nei
   const std::string arms = "[vm, {name: vm-free, like: vm, guest: {pinning: none}}]";
   const auto plan = isolation_plan_of(isolation("  baselines: [idle_neighbour]\n", arms), two_sockets());
   std::map<std::string, std::string> likes;
-  for (const auto& arm : to_json(plan).at("arms")) {
+  const auto written = to_json(plan);
+  for (const auto& arm : written.at("arms")) {
     likes[arm.at("name")] = arm.at("like").is_null() ? "" : arm.at("like").get<std::string>();
   }
   CHECK(likes.at("vm-free+idle") == "vm-free");
