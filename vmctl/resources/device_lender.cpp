@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -23,9 +22,10 @@ namespace {
 /// What the lease of a device takes, in order, given what is now: of each kind, what others use last of all.
 std::vector<Effect> effects_of(const DeviceGrant& grant) {
   std::vector<Effect> effects;
-  for (const auto* handler : handlers() | std::views::reverse) {
-    if (handler->plan == nullptr) { continue; }
-    for (auto& effect : handler->plan(grant)) { effects.push_back(std::move(effect)); }
+  const auto all = handlers();
+  for (auto handler = all.rbegin(); handler != all.rend(); ++handler) {
+    if ((*handler)->plan == nullptr) { continue; }
+    for (auto& effect : (*handler)->plan(grant)) { effects.push_back(std::move(effect)); }
   }
   return effects;
 }
