@@ -46,7 +46,7 @@ PairLooks::PairLooks(const Scenario& scenario, const results::Store& store, std:
     : scenario_(scenario),
       store_(store),
       experiment_(std::move(experiment)),
-      clock_(clock ? std::move(clock) : monotonic_ns),
+      clock_(std::move(clock)),
       began_ns_(clock_()),
       settings_(scenario.vm_vs_bare_metal.value_or(results::Settings())) {
   if (scenario.until && scenario.until->verdict) { sequential_.emplace(scenario.until->looks, settings_); }

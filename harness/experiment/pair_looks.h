@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "common/system/time.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
 #include "results/statistics/sequential.h"
@@ -17,9 +18,9 @@ namespace virtrain::harness {
 /// before each new pair of a case, and says which pairs are not run.
 class PairLooks {
  public:
-  /// `clock` in nanoseconds, by default monotonic_ns(): the budget begins now.
+  /// `clock` in nanoseconds: the budget begins now.
   PairLooks(const Scenario& scenario, const results::Store& store, std::string experiment,
-            std::function<std::int64_t()> clock = {});
+            std::function<std::int64_t()> clock = monotonic_ns);
 
   /// Why this pair of the case is not run; empty: it is. Asked before each trial, it looks once for each
   /// pair.

@@ -85,8 +85,7 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
       const bool writes_to_memory = vm && placement.guest.is_mirror() && tenant.nodes[0].scratch_bytes == 0;
       if (words.empty() || !tried.emplace(kind, words, writes_to_memory).second) { continue; }
       const auto refuse = [&](const std::string& why) {
-        const auto text = fmt::format("limits ({}): {}", words, why);
-        if (!contains(refused, text)) { refused.push_back(text); }
+        add_once(refused, fmt::format("limits ({}): {}", words, why));
       };
       if (mode != HostMode::system && limits.cpu_cores) {
         refuse(fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",

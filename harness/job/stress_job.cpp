@@ -38,8 +38,9 @@ std::vector<std::string> stressor_command(const std::string& program, const std:
     add("--bytes", format_size(std::min<std::uint64_t>(node_memory_bytes / 4 >> 20U << 20U, 64U << 20U)));
   }
   if (kind == "allreduce") { add("--bytes", "4MiB"); }
-  if (kind == "disk" && load_file.empty()) { add("--serial", vmctl::scratch_serial); }
-  if (kind == "disk" && !load_file.empty()) { add("--file", load_file); }
+  if (kind == "disk") {
+    load_file.empty() ? add("--serial", vmctl::scratch_serial) : add("--file", load_file);
+  }
   return words;
 }
 

@@ -24,13 +24,17 @@ constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
 /// The default of virtrain-stress for a file, so that loads in VMs and on bare metal cover the same.
 constexpr std::uint64_t scratch_disk_bytes = 1ULL << 30;
 
+std::string hostname_of(std::size_t tenant, std::size_t node) {
+  return fmt::format("t{}n{}", tenant + 1, node + 1);
+}
+
 std::string mac_of(const char* upper, std::uint32_t lower) {
   return fmt::format("{}:{:02x}:{:02x}:{:02x}", upper, lower >> 16 & 0xff, lower >> 8 & 0xff, lower & 0xff);
 }
 
 NodePlacement make_node(std::size_t tenant, std::int64_t n, std::int64_t index) {
   NodePlacement node;
-  node.hostname = fmt::format("t{}n{}", tenant + 1, n + 1);
+  node.hostname = hostname_of(tenant, static_cast<std::size_t>(n));
   // Each tenant's network is a bridge of its own, so all of them may use the same addresses.
   node.address = fmt::format("10.77.{}.{}/16", n / 250, n % 250 + 1);
   node.mac = mac_of("52:54:00", static_cast<std::uint32_t>(index));
@@ -196,7 +200,7 @@ std::map<std::string, DeviceChoice> Placer::take_shared(const Case& wanted, Devi
   }
   std::map<std::string, DeviceChoice> by_node;
   for (auto& choice : allocator.take_sharing(known_to_share(offer, *sharing, inventory_), *sharing)) {
-    const auto name = by_node.empty() ? "t1n1" : fmt::format("t2n{}", by_node.size());
+    const auto name = by_node.empty() ? hostname_of(0, 0) : hostname_of(1, by_node.size() - 1);
     by_node.emplace(name, std::move(choice));
   }
   if (by_node.empty()) { note_nothing_to_share(wanted, *sharing, offer.reasons); }

@@ -67,9 +67,7 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
 
 /// Each once: the arms of a case have much in common.
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
-  for (const auto& one : words) {
-    if (!contains(all, one)) { all.push_back(one); }
-  }
+  for (const auto& one : words) { add_once(all, one); }
 }
 
 /// Adds the trials of each case, whose placements are by arm.

@@ -291,9 +291,8 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
   std::map<std::string, Price> by_arm;
   std::vector<std::string> names;  // those that run, and what they are like
   for (const auto& variant : variants) {
-    for (const auto& name : {variant.arm.base, variant.arm.name}) {
-      if (!contains(names, name)) { names.push_back(name); }
-    }
+    add_once(names, variant.arm.base);
+    add_once(names, variant.arm.name);
   }
   for (const auto& [name, text] : texts) {
     if (!contains(names, name)) {

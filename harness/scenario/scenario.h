@@ -154,8 +154,8 @@ struct Scenario {
   Devices devices;
   std::vector<Case> cases;
   std::vector<Arm> arms;
-  std::vector<Arm>
-      arms_beside_only;             ///< that only run beside neighbours: each is what some of `arms` are like
+  /// Those that run only beside neighbours: what some of `arms` are like.
+  std::vector<Arm> arms_beside_only;
   std::int64_t pairs = 6;           ///< with `until` at most
   std::optional<PairsUntil> until;  ///< absent: as many as `pairs` says
   std::vector<std::string> probes;  ///< of virtrain-probe, in each node before the first trial of an arm

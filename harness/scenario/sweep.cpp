@@ -28,14 +28,15 @@ constexpr const char* of_a_case =
     "it belongs to a case (write a case for each value, or scale: {nodes: [1, 2, 4]})";
 constexpr const char* of_the_experiment =
     "it is of the whole experiment and of no case (use a file for each value)";
+constexpr const char* of_conditions = "each one is a condition already (give a list in isolation)";
 constexpr UnsweptKey unswept_keys[] = {
     {"isolation",
      "each of its aggressors and levels is a condition already (give lists there; use a file for each value "
      "of "
      "other keys)"},
     {"victims", "each victim is a case already (add one for each value)"},
-    {"aggressors", "each one is a condition already (give a list in isolation)"},
-    {"levels", "each one is a condition already (give a list in isolation)"},
+    {"aggressors", of_conditions},
+    {"levels", of_conditions},
     {"price", "it changes nothing that is measured (price: {vm: 2.10 EUR/h} has one for each arm)"},
     {"arms", "all arms are compared at each point already"},
     {"pairs", "all cases of an experiment have the same design (use a file for each value)"},

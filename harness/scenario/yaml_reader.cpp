@@ -93,8 +93,12 @@ bool Diagnostics::is_full() const {
   return found_.size() > most_diagnostics;
 }
 
+std::string Diagnostics::place(int line, int column) const {
+  return fmt::format("{}:{}:{}", file_name_, line, column);
+}
+
 std::string Diagnostics::place(const YAML::Mark& mark) const {
-  return fmt::format("{}:{}:{}", file_name_, mark.line + 1, mark.column + 1);
+  return place(mark.line + 1, mark.column + 1);
 }
 
 std::string Diagnostics::text() const {
@@ -108,7 +112,7 @@ std::string Diagnostics::text() const {
       lines.push_back(fmt::format("{}: and {} more", file_name_, sorted.size() - most_diagnostics));
       break;
     }
-    lines.push_back(fmt::format("{}:{}:{}: {}", file_name_, d.line, d.column, d.message));
+    lines.push_back(fmt::format("{}: {}", place(d.line, d.column), d.message));
   }
   return join(lines, "\n");
 }

@@ -51,6 +51,8 @@ class Diagnostics {
   void throw_if_any() const;
 
  private:
+  std::string place(int line, int column) const;
+
   std::string file_name_;
   const KeyPlaces& (*find_places_)();
   std::vector<Diagnostic> found_;

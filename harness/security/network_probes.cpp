@@ -46,10 +46,6 @@ std::string text_of(int family, const Address& address) {
   return ::inet_ntop(family, &address, text, sizeof text) != nullptr ? text : "";
 }
 
-void add_once(std::vector<std::string>& all, const std::string& one) {
-  if (!contains(all, one)) { all.push_back(one); }
-}
-
 }  // namespace
 
 HostAddresses read_host_addresses() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
@@ -160,7 +161,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   std::vector<std::string> names;
   for (const auto& [pair, transport] : tenant.job->transports()) {
     store.save_transport(record.id, {pair.first, pair.second, transport});
-    if (std::ranges::find(names, transport) == names.end()) { names.push_back(transport); }
+    add_once(names, transport);
   }
   record.transport = join(names, ", ");
   store.save_tenant(trial.row, record);

@@ -78,9 +78,7 @@ class Comparer {
   void require_arm(const char* side, const std::string& name) const {
     if (name.empty() || name == arm_bare_metal || name == arm_vm || arms_.contains(name)) { return; }
     std::vector<std::string> known;
-    for (const auto& row : index_.data().rows) {
-      if (!contains(known, row.arm)) { known.push_back(row.arm); }
-    }
+    for (const auto& row : index_.data().rows) { add_once(known, row.arm); }
     if (contains(known, name)) { return; }
     const auto near = nearest_word(name, known);
     throw Error("compare", ErrorCode::not_found,
@@ -120,7 +118,7 @@ class Comparer {
     for (const auto* row : one.rows) {
       const auto& where = experiment_of(index_.data(), *row);
       if (!selects(baseline_, where, *row) && !selects(candidate_, where, *row)) { continue; }
-      if (std::ranges::find(arms, row->arm) == arms.end()) { arms.push_back(row->arm); }
+      add_once(arms, row->arm);
     }
     return arms;
   }
@@ -251,9 +249,7 @@ class Comparer {
       return;
     }
     std::vector<std::string> names;
-    for (const auto* row : one.rows) {
-      if (std::ranges::find(names, row->arm) == names.end()) { names.push_back(row->arm); }
-    }
+    for (const auto* row : one.rows) { add_once(names, row->arm); }
     for (const auto& name : names) {
       Selector selector;
       selector.arm = name;

@@ -130,11 +130,7 @@ class MatrixBuilder {
       found.insert(found.begin(), {"virtualization", FactRule::must_be_equal, ours, theirs,
                                    "victims of two kinds differ by more than their neighbours"});
     }
-    std::vector<std::string> sentences;
-    for (const auto& one : found) {
-      if (forbids(one)) { sentences.push_back(to_sentence(one, baseline, candidate)); }
-    }
-    return join(sentences, "; ");
+    return join(what_forbids(found, baseline, candidate), "; ");
   }
 
   std::vector<double> steps(const std::string& arm) const {
@@ -337,7 +333,7 @@ std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std:
     for (const auto* row : victim.rows) {
       const auto condition = condition_of(row->arm);
       if (!condition.neighbour.empty()) { beside.insert(condition.arm); }
-      if (!contains(arms, condition.arm)) { arms.push_back(condition.arm); }
+      add_once(arms, condition.arm);
     }
     for (const auto& arm : arms) {
       if (beside.contains(arm)) { matrices.push_back(MatrixBuilder(index, victim, arm, settings).build()); }

@@ -73,12 +73,8 @@ class Victim {
                                         const std::set<std::string>& changed) const {
     const auto ours = rows_.find(baseline), theirs = rows_.find(candidate);
     if (ours == rows_.end() || theirs == rows_.end()) { return {}; }
-    std::vector<std::string> sentences;
-    for (const auto& one :
-         differences(index_.facts_of(pairs_of(ours->second, theirs->second)), true, changed)) {
-      if (forbids(one)) { sentences.push_back(to_sentence(one, baseline, candidate)); }
-    }
-    return sentences;
+    const auto facts = index_.facts_of(pairs_of(ours->second, theirs->second));
+    return what_forbids(differences(facts, true, changed), baseline, candidate);
   }
 
  private:

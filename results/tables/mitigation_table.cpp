@@ -94,9 +94,8 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
   }
   for (const auto& one : mitigations) {
     table.rows.push_back(mitigation_row(one, cases.size() > 1, likes.size() > 1));
-    const auto sentence = fmt::format("{} is {} with {}", one.arm, one.like,
-                                      one.changes.empty() ? "nothing changed" : one.changes);
-    if (!contains(table.notes, sentence)) { table.notes.push_back(sentence); }
+    add_once(table.notes, fmt::format("{} is {} with {}", one.arm, one.like,
+                                      one.changes.empty() ? "nothing changed" : one.changes));
     if (one.reason.empty()) { continue; }
     table.notes.push_back(
         fmt::format("{} beside {} is not comparable: {}", one.arm, one.neighbour, one.reason));

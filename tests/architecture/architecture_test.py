@@ -295,14 +295,29 @@ def product_files():
     return [(f, (SOURCE / f).read_text(encoding="utf-8")) for f in source_files() if folder_of(f) in MAY_KNOW]
 
 
-class Includes(unittest.TestCase):
+class Planted(unittest.TestCase):
+    """A rule of lines, held against some that offend and some that do not."""
+
+    def assert_each_offends(self, offences, planted):
+        for path, line in planted:
+            with self.subTest(path=path, line=line):
+                found = offences(path, f"#pragma once\n{line}\n")
+                self.assertEqual([one[: len(path) + 4] for one in found], [f"{path}:2: "])
+
+    def assert_none_offends(self, offences, planted):
+        for path, line in planted:
+            with self.subTest(path=path, line=line):
+                self.assertEqual(offences(path, f"{line}\n"), [])
+
+
+class Includes(Planted):
     def test_arrows(self):
         files = product_files()
         self.assertGreater(len(files), 100)
         self.assertEqual([o for f, text in files for o in include_offences(f, text)], [])
 
     def test_planted_offenders(self):
-        for path, header in [
+        headers = [
             ("common/text/text.cpp", "vmctl/process/paths.h"),
             ("vmctl/process/paths.cpp", "results/store/store.h"),
             ("results/store/store.cpp", "vmctl/journal/leases.h"),
@@ -315,13 +330,12 @@ class Includes(unittest.TestCase):
             ("harness/cli/x.cpp", "cuda_runtime.h"),
             ("harness/cli/x.cpp", "mpi.h"),
             ("vmctl/x.cpp", "oneapi/dnnl/dnnl.hpp"),
-        ]:
-            for text in (f"#include <{header}>\n", f'  #  include "{header}"\n'):
-                with self.subTest(path=path, header=header):
-                    offences = include_offences(path, "#pragma once\n" + text)
-                    self.assertEqual(len(offences), 1)
-                    self.assertTrue(offences[0].startswith(f"{path}:2: "))
-        self.assertEqual(include_offences("vmctl/hypervisor/libvirt/x.cpp", '#include <libvirt/libvirt.h>\n#include "common/text/text.h"\n'), [])
+        ]
+        for line in ("#include <{}>", '  #  include "{}"'):
+            self.assert_each_offends(include_offences, [(path, line.format(header)) for path, header in headers])
+        self.assert_none_offends(include_offences, [
+            ("vmctl/hypervisor/libvirt/x.cpp", '#include <libvirt/libvirt.h>\n#include "common/text/text.h"'),
+        ])
 
 
 class Printing(unittest.TestCase):
@@ -349,14 +363,14 @@ class ForeignText(unittest.TestCase):
         self.assertEqual(json_offences("common/text/json.cpp", "json::parse(text)"), [])
 
 
-class Purity(unittest.TestCase):
+class Purity(Planted):
     def test_pure_rooms_look_at_nothing(self):
         files = product_files()
         self.assertGreater(len([f for f, _ in files if PURE.fullmatch(f)]), 50)
         self.assertEqual([o for f, text in files for o in purity_offences(f, text)], [])
 
     def test_planted_offenders(self):
-        for path, line in [
+        self.assert_each_offends(purity_offences, [
             ("harness/plan/x.cpp", '#include "vmctl/api/host.h"'),
             ("harness/plan/x.cpp", "#include <fstream>"),
             ("harness/evidence/x.h", "  #  include <unistd.h>"),
@@ -368,18 +382,13 @@ class Purity(unittest.TestCase):
             ("results/statistics/x.cpp", "#include <filesystem>"),
             ("harness/evidence/x.cpp", 'const auto text = read_file("/proc/self/status");'),
             ("harness/plan/x.cpp", "std::mt19937_64 random(std::random_device{}());"),
-        ]:
-            with self.subTest(path=path, line=line):
-                offences = purity_offences(path, f"#pragma once\n{line}\n")
-                self.assertEqual([o[: len(path) + 3] for o in offences], [f"{path}:2:"])
-        for path, line in [
+        ])
+        self.assert_none_offends(purity_offences, [
             ("harness/plan/x.cpp", "#include <random>"),
             ("harness/plan/x.cpp", '#include "vmctl/api/inventory.h"'),
             ("harness/rules/x.cpp", "// not read_file()"),
             ("harness/trial/x.cpp", '#include "vmctl/api/host.h"'),
-        ]:
-            with self.subTest(path=path, line=line):
-                self.assertEqual(purity_offences(path, line), [])
+        ])
 
 
 class Length(unittest.TestCase):
@@ -411,26 +420,22 @@ class UnityBuilds(unittest.TestCase):
                 self.assertEqual(len(overload_offences([one, (path, text(other))])), offences)
 
 
-class Nodes(unittest.TestCase):
+class Nodes(Planted):
     def test_the_host_makes_them(self):
         self.assertEqual([o for f, text in product_files() for o in node_offences(f, text)], [])
 
     def test_planted_offenders(self):
-        for path, line in [
+        self.assert_each_offends(node_offences, [
             ("harness/trial/x.cpp", '#include "vmctl/hypervisor/hypervisor.h"'),
             ("harness/cli/x.cpp", '  #include "vmctl/host/run_state.h"'),
             ("harness/cli/x.cpp", "#include <vmctl/host/run_state.h>"),
             ("harness/trial/x.cpp", "if (nodes.is_vm()) {"),
-        ]:
-            with self.subTest(path=path, line=line):
-                self.assertEqual(len(node_offences(path, f"\n{line}\n")), 1)
-        for path, line in [
+        ])
+        self.assert_none_offends(node_offences, [
             ("harness/trial/x.cpp", '#include "vmctl/api/host.h"'),
             ("harness/plan/x.cpp", "bool is_vm(const std::string& arm);"),
             ("vmctl/host/x.cpp", '#include "vmctl/hypervisor/hypervisor.h"'),
-        ]:
-            with self.subTest(path=path, line=line):
-                self.assertEqual(node_offences(path, line), [])
+        ])
 
 
 class Rooms(unittest.TestCase):

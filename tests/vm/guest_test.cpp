@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <thread>
 
 #include "common/error.h"
@@ -41,13 +42,20 @@ bool exists(Hypervisor& hypervisor, const std::string& domain) {
   return std::any_of(all.begin(), all.end(), [&](const auto& one) { return one.name == domain; });
 }
 
-TEST_CASE("two guests share one read-only root, talk over their channels and see each other") {
-  test::need_root();
+struct AsRoot {
+  AsRoot() { test::need_root(); }
+};
+
+/// libvirt, and nothing of these tests on the host before and after.
+struct Bench : AsRoot {
   const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
+  const std::unique_ptr<Hypervisor> hypervisor = connect_libvirt("qemu:///system");
+  const Stage stage{*hypervisor};
+};
+
+TEST_CASE_METHOD(Bench, "two guests share one read-only root, talk over their channels and see each other") {
   const auto image = stub_image();
   const auto root_time = fs::last_write_time(image.root);
-  const Stage stage(*hypervisor);
   const auto logs = log_folder();
 
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
@@ -110,11 +118,7 @@ TEST_CASE("two guests share one read-only root, talk over their channels and see
   CHECK(status.st_uid == 0);
 }
 
-TEST_CASE("a guest that is told to power off shuts down, and its VM is gone") {
-  test::need_root();
-  const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
-  const Stage stage(*hypervisor);
+TEST_CASE_METHOD(Bench, "a guest that is told to power off shuts down, and its VM is gone") {
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   const auto spec = guest(stub_image(), 1, log_folder());
   hypervisor->create_domain(spec);
@@ -128,12 +132,8 @@ TEST_CASE("a guest that is told to power off shuts down, and its VM is gone") {
   CHECK_FALSE(exists(*hypervisor, spec.name));
 }
 
-TEST_CASE("a guest that cannot boot says why on its console and ends") {
-  test::need_root();
-  const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
+TEST_CASE_METHOD(Bench, "a guest that cannot boot says why on its console and ends") {
   const auto image = stub_image();
-  const Stage stage(*hypervisor);
   const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   auto spec = guest(image, 1, logs);
@@ -146,11 +146,8 @@ TEST_CASE("a guest that cannot boot says why on its console and ends") {
   CHECK(read_file(spec.console_log).value_or("").find("virtrain-guest-init: mount /ro") != std::string::npos);
 }
 
-TEST_CASE("domains and networks carry their mark, and what does not exist is no error to destroy") {
-  test::need_root();
-  const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
-  const Stage stage(*hypervisor);
+TEST_CASE_METHOD(Bench,
+                 "domains and networks carry their mark, and what does not exist is no error to destroy") {
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", "tenant"}});
   const auto networks = hypervisor->networks();
   const auto ours = std::find_if(networks.begin(), networks.end(),
@@ -167,12 +164,8 @@ TEST_CASE("domains and networks carry their mark, and what does not exist is no 
   CHECK(hypervisor->versions().libvirt.find('.') != std::string::npos);
 }
 
-TEST_CASE("a VM and its network are found by their marks, without a journal, and cleaned") {
-  test::need_root();
-  const LibvirtDaemon daemon;
-  const auto hypervisor = connect_libvirt("qemu:///system");
+TEST_CASE_METHOD(Bench, "a VM and its network are found by their marks, without a journal, and cleaned") {
   const auto image = stub_image();
-  const Stage stage(*hypervisor);
   const auto logs = log_folder();
   hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
   hypervisor->create_domain(guest(image, 1, logs));

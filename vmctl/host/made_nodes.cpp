@@ -357,15 +357,24 @@ std::string MadeNodes::last_words(NodeId id) const {
   return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
 }
 
+namespace {
+
+/// Of the process that runs the domain; nothing if it has gone: its number may be another process's by now.
+UniqueFd handle_of_qemu(std::optional<pid_t> process, const std::string& domain) {
+  if (!process) { return {}; }
+  UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0U)));
+  return handle && runs_domain(*process, domain) ? std::move(handle) : UniqueFd();
+}
+
+}  // namespace
+
 void MadeNodes::kill(NodeId id) const {
   constexpr std::chrono::seconds deadline{60};  // it gives the guest's pinned memory back first
   const auto& name = at(id).facts.name;
   const auto operation = "kill " + name;
   const auto process = is_vm() ? qemu_pid(name) : std::nullopt;
-  const UniqueFd handle(process ? static_cast<int>(::syscall(SYS_pidfd_open, *process, 0U)) : -1);
-  if (!handle || !runs_domain(*process, name)) {  // its number may be another process's by now
-    throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host");
-  }
+  const auto handle = handle_of_qemu(process, name);
+  if (!handle) { throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host"); }
   if (::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) {
     throw errno_error(operation, errno);
   }
@@ -380,10 +389,8 @@ void MadeNodes::await_end(NodeId id, std::chrono::milliseconds deadline) const {
   if (!is_vm() || !node.process) {
     throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host");
   }
-  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *node.process, 0U)));
-  // Gone already, and its number may be another process's.
-  if (!handle || !runs_domain(*node.process, node.facts.name)) { return; }
-  if (!becomes_readable(handle.get(), deadline)) {
+  const auto handle = handle_of_qemu(node.process, node.facts.name);
+  if (handle && !becomes_readable(handle.get(), deadline)) {
     throw Error(
         operation, ErrorCode::timeout,
         fmt::format("not within {} s", std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));

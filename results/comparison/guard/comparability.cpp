@@ -348,4 +348,13 @@ bool forbids(const FactDifference& difference) {
   return difference.rule == must_be_equal;
 }
 
+std::vector<std::string> what_forbids(const std::vector<FactDifference>& differences,
+                                      const std::string& baseline, const std::string& candidate) {
+  std::vector<std::string> sentences;
+  for (const auto& one : differences) {
+    if (forbids(one)) { sentences.push_back(to_sentence(one, baseline, candidate)); }
+  }
+  return sentences;
+}
+
 }  // namespace virtrain::results

@@ -68,5 +68,8 @@ std::string to_sentence(const FactDifference& difference, const std::string& bas
 
 /// Whether this difference forbids the comparison.
 bool forbids(const FactDifference& difference);
+/// A sentence for each of those that do.
+std::vector<std::string> what_forbids(const std::vector<FactDifference>& differences,
+                                      const std::string& baseline, const std::string& candidate);
 
 }  // namespace virtrain::results

@@ -15,9 +15,7 @@ constexpr std::ptrdiff_t styles = 6;
 }  // namespace
 
 ArmOrder::ArmOrder(const ReportData& data) {
-  const auto add = [this](const std::string& arm) {
-    if (!contains(arms_, arm)) { arms_.push_back(arm); }
-  };
+  const auto add = [this](const std::string& arm) { add_once(arms_, arm); };
   add(data.request.compare.baseline);
   add(data.request.compare.candidate);
   for (const auto& comparison : data.comparisons) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "common/contains.h"
+
 namespace virtrain::vmctl {
 
 const HostDevice* DeviceHost::find(const std::string& address) const {
@@ -26,9 +28,7 @@ std::vector<std::pair<DeviceGrant, const HostDevice*>> DeviceHost::wanted() cons
 std::vector<const HostDevice*> DeviceHost::devices() const {
   std::vector<const HostDevice*> found;
   if (demand) {
-    for (const auto& [grant, device] : wanted()) {
-      if (std::ranges::find(found, device) == found.end()) { found.push_back(device); }
-    }
+    for (const auto& [grant, device] : wanted()) { add_once(found, device); }
     return found;
   }
   for (const auto& device : inventory.devices) {
