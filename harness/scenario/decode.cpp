@@ -355,7 +355,8 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
     if (!isolation) { refuse_neighbour(variant, diagnostics); }
     scenario.arms.push_back(std::move(variant.arm));
   }
-  if (!isolation || document.describes()) { return; }
+  // Beside `cases`, which is refused, the scenario's cases are no victims.
+  if (!isolation || cases || document.describes()) { return; }
   if (!in.has("arms")) {
     std::erase_if(scenario.arms, [](const Arm& arm) { return arm.base != arm_vm; });
   }

@@ -35,6 +35,26 @@ def end(process):
         pass
 
 
+class Held:
+    """Signals that end us wait while a program starts: until Popen has returned, nobody knows whom to end."""
+
+    def __enter__(self):
+        self.came = []
+        self.before = {number: signal.signal(number, lambda number, _: self.came.append(number))
+                       for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def release(self):
+        for number, handler in self.before.items():
+            signal.signal(number, handler)
+        for number in self.came:
+            signal.raise_signal(number)
+        self.before, self.came = {}, []
+
+    def __exit__(self, *_):
+        self.release()
+
+
 def number(value, digits=0):
     return "–" if value is None else f"{value:,.{digits}f}"
 
@@ -81,17 +101,19 @@ class Session:
     def run(self, command, most, given=""):
         """Runs a program for at most `most` seconds, and no longer than the section may."""
         seconds = min(most, self.left())
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                   errors="replace", start_new_session=True)
-        try:
-            out, err = process.communicate(given, timeout=seconds)
-            return Done(process.returncode, out, err)
-        except subprocess.TimeoutExpired:
-            end(process)
-            return Done(None, *process.communicate(), f"cut off after {seconds:.0f} s" if seconds < most else None)
-        finally:  # also when somebody ends us
-            end(process)
-            process.wait()
+        with Held() as held:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       errors="replace", start_new_session=True)
+            try:
+                held.release()
+                out, err = process.communicate(given, timeout=seconds)
+                return Done(process.returncode, out, err)
+            except subprocess.TimeoutExpired:
+                end(process)
+                return Done(None, *process.communicate(), f"cut off after {seconds:.0f} s" if seconds < most else None)
+            finally:  # also when somebody ends us
+                end(process)
+                process.wait()
 
     def describe(self, facts, command):
         self.heading = f"# {facts['card']}, {facts['date']}\n\n" + table(facts.keys(), [facts.values()])

@@ -19,6 +19,7 @@
 #include <iterator>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -34,6 +35,25 @@ constexpr std::size_t longest_input = std::size_t{1} << 20;
 std::string current;  ///< what is being tried
 std::string crash_file;
 
+/// Its first bytes, for a machine whose files are gone afterwards; `printf '%b'` gives them back.
+void show_input() {
+  static std::array<char, std::size_t{4} * 4096> shown;
+  std::size_t used = 0;
+  for (const char byte : std::string_view(current).substr(0, shown.size() / 4)) {
+    const auto value = static_cast<unsigned char>(byte);
+    if (value >= ' ' && value <= '~' && byte != '\\') {
+      shown[used++] = byte;
+    } else {
+      for (const char octal : {'\\', static_cast<char>('0' + value / 64),
+                               static_cast<char>('0' + value / 8 % 8), static_cast<char>('0' + value % 8)}) {
+        shown[used++] = octal;
+      }
+    }
+  }
+  [[maybe_unused]] auto said = ::write(STDERR_FILENO, shown.data(), used);
+  said = ::write(STDERR_FILENO, "\n", 1);
+}
+
 /// Only what a signal handler may call.
 void keep_input(int signal) {
   const int file = ::open(crash_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
@@ -41,7 +61,8 @@ void keep_input(int signal) {
   constexpr char words[] = "fuzz: this input ended the program, or took too long; it is kept in ";
   [[maybe_unused]] auto said = ::write(STDERR_FILENO, words, sizeof words - 1);
   said = ::write(STDERR_FILENO, crash_file.c_str(), crash_file.size());
-  said = ::write(STDERR_FILENO, "\n", 1);
+  said = ::write(STDERR_FILENO, ":\n", 2);
+  show_input();
   ::signal(signal, SIG_DFL);
   ::raise(signal);
 }

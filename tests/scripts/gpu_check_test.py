@@ -298,6 +298,19 @@ class CommandLine(Stage):
         self.assertEqual(code, 4)
         self.assertIn("cut off after", err)
 
+    def test_a_signal_that_comes_while_a_program_starts_ends_the_program_too(self):
+        started, begin = [], subprocess.Popen.__init__
+
+        def start_and_be_ended(process, *given, **more):
+            begin(process, *given, **more)
+            started.append(process.pid)
+            signal.raise_signal(signal.SIGTERM)
+
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)))
+        with patch.object(subprocess.Popen, "__init__", start_and_be_ended), self.assertRaises(SystemExit):
+            self.session().run(["sleep", "60"], 60)
+        self.assertTrue(is_gone(started[0]))
+
     def test_a_run_that_is_ended_leaves_what_it_knows_and_no_process(self):
         self.program("cmake", "cp made build/" + trainer.TRAINER)
         process = self.start("--sections=speed", "--precision", "fp16", "bf16")
