@@ -22,6 +22,7 @@ constexpr FactKey fact_keys[] = {
     {"clocks", "devices.settings.graphics_clock", "MHz"},
     {"ecc", "devices.settings.ecc", ""},
     {"mig", "devices.settings.mig", ""},
+    {"vgpu_scheduler", "devices.vgpu_scheduler", ""},
     {"threads_per_rank", "workload.threads", ""},
 };
 

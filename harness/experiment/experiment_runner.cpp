@@ -123,17 +123,18 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
   const auto grants = grants_of(context_.plan.placements[planned.placement], context_.experiment);
   if (grants.empty()) { co_return; }
   const std::int64_t began_ns = monotonic_ns();
+  const auto& devices = context_.plan.placements[planned.placement].devices;
   if (runs_in_vms(planned.base)) {
-    const auto lend = [&host, grants] { return host.lend(grants); };
+    const auto cards = settings_of_cards(devices);
+    const auto lend = [&host, grants, cards] { return host.lend(grants, cards); };
     const auto count = co_await offload(context_.pool, lend);
     context_.event(trial.row(), "bind", "devices lent",
                    {{"count", count}, {"seconds", static_cast<double>(monotonic_ns() - began_ns) * 1e-9}});
     co_return;
   }
   co_await give_devices_back(trial.row());
-  const auto& settings = context_.plan.placements[planned.placement].devices.settings;
-  const auto set = [&host, grants, &settings] { host.set(grants, settings); };
-  if (!settings.empty()) { co_await offload(context_.pool, set); }
+  const auto set = [&host, grants, &devices] { host.set(grants, devices.settings); };
+  if (!devices.settings.empty()) { co_await offload(context_.pool, set); }
 }
 
 asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row) {

@@ -53,6 +53,11 @@ std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std:
   return grants;
 }
 
+vmctl::CardSettings settings_of_cards(const Devices& devices) {
+  if (devices.kind != DeviceKind::vgpu) { return {}; }
+  return {devices.settings, devices.vgpu_scheduler};
+}
+
 void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml) {
   vmctl::NodeId number = 0;
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {

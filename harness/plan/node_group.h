@@ -29,6 +29,9 @@ bool lends_nvidia_devices(const Plan& plan);
 /// What all nodes of the placement are granted.
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
 
+/// What the cards of the placement's vGPUs are set to; of other devices the guest or the arm sets its own.
+vmctl::CardSettings settings_of_cards(const Devices& devices);
+
 /// The domain XML of a group's VM, the `number`th node of its run, as its host would make it.
 using PlannedXml = std::function<std::string(const vmctl::NodeGroupSpec& group, std::size_t tenant,
                                              std::size_t node, vmctl::NodeId number)>;

@@ -211,6 +211,7 @@ const std::vector<OnlyWith> only_with = {
     {"clique", {DeviceKind::passthrough}},
     {"vfio", {DeviceKind::passthrough}},
     {"spread", {DeviceKind::vgpu, DeviceKind::vf}},
+    {"vgpu_scheduler", {DeviceKind::vgpu}},
     {"between_tenants", {DeviceKind::passthrough, DeviceKind::vf}},
     {"settings", {DeviceKind::passthrough, DeviceKind::vgpu}},
     {"nics", {DeviceKind::passthrough, DeviceKind::vgpu, DeviceKind::vf}},
@@ -288,6 +289,11 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   if (const auto settings = in.child("settings", {.text = "Settings of each GPU, put back after the run",
                                                   .absent = "as virtrain finds them"})) {
     devices.settings = decode_settings(*settings, diagnostics);
+  }
+  const About of_scheduler{.text = "How a card shares its time among vGPUs, put back after the run",
+                           .absent = "as virtrain finds it"};
+  if (const auto i = in.one_of("vgpu_scheduler", enum_names<vmctl::VgpuScheduler>(), of_scheduler)) {
+    devices.vgpu_scheduler = enum_values<vmctl::VgpuScheduler>().at(*i);
   }
   in.one_of("between_tenants", devices.between_tenants,
             "What happens to a device before each VM that gets it: none, reset, or erase (an NVMe disk is "

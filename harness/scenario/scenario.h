@@ -74,6 +74,7 @@ struct Devices {
   vmctl::Vfio vfio = vmctl::Vfio::container;
   bool spread = false;  ///< parts of cards (vGPUs, virtual functions) go to as many cards as can be, not few
   vmctl::DeviceSettings settings;  ///< of each GPU, in every arm; what is absent stays as it is found
+  std::optional<vmctl::VgpuScheduler> vgpu_scheduler = {};  ///< of each card; absent: as it is found
   std::optional<Nics> nics;
   vmctl::BetweenTenants between_tenants = vmctl::BetweenTenants::none;  ///< of the devices, not of nics
   std::string licence_token = {};  ///< file for the vGPUs' licence client; empty: the guests need none

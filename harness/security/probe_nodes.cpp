@@ -28,7 +28,7 @@ asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Pl
 }
 
 asio::awaitable<void> lend_and_boot(RunContext& context, const Placement& placement, LiveNodes& nodes) {
-  const auto lend = [&] { context.host.lend(grants_of(placement, context.experiment)); };
+  const auto lend = [&] { context.host.lend(grants_of(placement, context.experiment), {}); };
   co_await offload(context.pool, lend);
   co_await nodes.define();
   co_await nodes.boot();

@@ -242,6 +242,10 @@ void save_nodes(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
       node.record = record_of(node.live);
+      const auto& scheduler = trial.placement.devices.vgpu_scheduler;
+      if (scheduler && node.live.made.has_own_kernel) {
+        node.record.fingerprint["vgpu_scheduler"] = to_string(*scheduler);
+      }
       node.record.id = trial.context.store.save_node(tenant.record.id, node.record);
     }
   }

@@ -39,6 +39,11 @@ struct DeviceGrant {
   bool operator==(const DeviceGrant&) const = default;
 };
 
+/// The card of which it is a part, or that it is itself.
+inline const std::string& card_of(const DeviceGrant& grant) {
+  return grant.physical_function.empty() ? grant.address : grant.physical_function;
+}
+
 /// A vGPU: made for one VM and removed after it, for that is when its manager clears its memory. One that
 /// went from tenant to tenant would keep it.
 bool is_made_for_each_vm(const DeviceGrant& grant);

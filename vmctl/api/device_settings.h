@@ -7,7 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::vmctl {
+
+using virtrain::to_string;
 
 /// What a GPU is set to, as far as it changes what is measured. Absent: not known, not offered, or not wanted
 /// to be any particular way.
@@ -21,6 +25,16 @@ struct DeviceSettings {
 };
 BOOST_DESCRIBE_STRUCT(DeviceSettings, (),
                       (ecc, persistence, mig, power_limit_watts, graphics_clock_mhz, memory_clock_mhz))
+
+/// How a card shares its time among vGPUs, by NVML's numbers.
+enum class VgpuScheduler { best_effort = 1, equal_share, fixed_share };
+BOOST_DESCRIBE_ENUM(VgpuScheduler, best_effort, equal_share, fixed_share)
+
+/// What the cards of vGPUs are set to while VMs have these.
+struct CardSettings {
+  DeviceSettings gpu = {};
+  std::optional<VgpuScheduler> vgpu_scheduler = {};
+};
 
 /// nvidia-smi's question for a GPU (its address, UUID or index), and what its one line of answer says.
 std::vector<std::string> settings_query(const std::string& gpu);

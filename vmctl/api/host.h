@@ -108,8 +108,9 @@ class Host {
   /// Stops what opens GPUs or disturbs them, until end_lending().
   virtual void keep_services_away(const std::vector<DeviceGrant>& grants) = 0;
   /// Makes devices ready for VMs that are yet to be started, and clears those that are to be cleared between
-  /// tenants; returns how many were not ready yet.
-  virtual std::size_t lend(const std::vector<DeviceGrant>& grants) = 0;
+  /// tenants; returns how many were not ready yet. The cards of vGPUs are set as said until they are lent
+  /// otherwise or given back.
+  virtual std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) = 0;
   /// Sets GPUs that the host's own driver has, until they are lent or given back.
   virtual void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) = 0;
   /// What could not be given back is in quarantine, and returned in words.

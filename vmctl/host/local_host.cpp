@@ -248,8 +248,8 @@ void LocalHost::keep_services_away(const std::vector<DeviceGrant>& grants) {
   run_->lender.keep_services_away(grants);
 }
 
-std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants) {
-  return run_->lender.lend(grants);
+std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
+  return run_->lender.lend(grants, cards);
 }
 
 void LocalHost::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {

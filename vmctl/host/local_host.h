@@ -46,7 +46,7 @@ class LocalHost final : public Host {
   ImageFacts make_image(const ImageSpec& spec) override;
 
   void keep_services_away(const std::vector<DeviceGrant>& grants) override;
-  std::size_t lend(const std::vector<DeviceGrant>& grants) override;
+  std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) override;
   void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) override;
   std::vector<std::string> give_back() override;
   std::vector<std::string> end_lending() override;

@@ -21,6 +21,7 @@
   KIND(vgpu_type)                   \
   KIND(binding)                     \
   KIND(guids)                       \
+  KIND(vgpu_scheduler)              \
   KIND(virtual_functions)           \
   KIND(device_settings)             \
   KIND(service)                     \

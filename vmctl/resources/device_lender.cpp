@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -13,6 +14,7 @@
 #include "vmctl/resources/devices/clearing.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/devices/host_services.h"
+#include "vmctl/resources/devices/vgpu_scheduler.h"
 #include "vmctl/resources/devices/virtual_functions.h"
 #include "vmctl/resources/kind/handler.h"
 
@@ -75,7 +77,7 @@ void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
   stop_services(grants);
 }
 
-std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
+std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
   const std::scoped_lock lock(mutex_);
   remove_vgpus();
   if (must_make_way(granted_, grants)) { make_way(); }
@@ -88,6 +90,7 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants) {
     return 0;
   }
   give_settings_back();
+  set_cards(missing, cards);
   const auto before = done_.size();
   try {
     stop_services(missing);
@@ -122,6 +125,18 @@ void DeviceLender::make_way() {
   const auto failures = undo_down_to(0, done_);
   if (!failures.empty()) {
     throw Error("give devices back for others of their cards", ErrorCode::host_unable, join(failures, "; "));
+  }
+}
+
+/// While they carry no vGPU: a scheduler changes only then.
+void DeviceLender::set_cards(const std::vector<DeviceGrant>& grants, const CardSettings& wanted) {
+  std::set<std::string> cards;
+  for (const auto& grant : grants) {
+    if (is_made_for_each_vm(grant)) { cards.insert(card_of(grant)); }
+  }
+  for (const auto& card : cards) {
+    if (!wanted.gpu.empty()) { perform(settings_effect(card, wanted.gpu), settings_); }
+    if (wanted.vgpu_scheduler) { perform(vgpu_scheduler_effect(card, *wanted.vgpu_scheduler), settings_); }
   }
 }
 

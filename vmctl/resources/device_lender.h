@@ -29,10 +29,10 @@ class DeviceLender {
   std::string open_kvm_device(const std::string& device = kvm_device);
   /// Makes those ready that are not yet, after all that is lent went back where it is in their way
   /// (must_make_way); vGPUs are removed and made again. Returns how many. Clears those that are to be
-  /// cleared, also where they are lent already: no VM has any of them. Throws Error(busy) naming who uses a
-  /// device, Error(host_unable) or Error(io) with what the kernel said; what this call changed is undone
-  /// then.
-  std::size_t lend(const std::vector<DeviceGrant>& grants);
+  /// cleared, also where they are lent already: no VM has any of them. The cards of vGPUs are set before any
+  /// is made. Throws Error(busy) naming who uses a device, Error(host_unable) or Error(io) with what the
+  /// kernel said; what this call lent is undone then.
+  std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards = {});
   /// Sets GPUs that the host's own driver has (bare metal) until the next give_back(). Throws Error.
   void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted);
   /// Gives every device back, last lent first. Never throws: what could not be given back is in quarantine,
@@ -48,6 +48,7 @@ class DeviceLender {
   void remove_vgpus();
   void make_way();
   void lend_one(const DeviceGrant& grant);
+  void set_cards(const std::vector<DeviceGrant>& grants, const CardSettings& wanted);
   void give_settings_back();
   void stop_services(const std::vector<DeviceGrant>& grants);
   std::vector<std::string> stop_using_kvm();

@@ -100,6 +100,7 @@ constexpr std::array key_effects = {
     KeyEffect{"devices.settings.mig", "mig transport peer_to_peer"},
     // A type may be backed by MIG; of the others those of a whole card reach each other.
     KeyEffect{"devices.type", "gpu_name mig transport peer_to_peer"},
+    KeyEffect{"devices.vgpu_scheduler", "vgpu_scheduler"},
     KeyEffect{"devices.nics", "transport peer_to_peer"},
     KeyEffect{"devices.clique", "transport peer_to_peer"},
     // Kernel and driver are the image's: a kernel names the flags that it knows, and AMX needs its help. The

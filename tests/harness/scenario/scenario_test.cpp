@@ -234,7 +234,7 @@ description: "words: with colons"
 workload: {model: resnet50, backend: cuda, precision: bf16, batch_size: 7, image_size: 64, warmup_steps: 3, steps: 11,
            display_every: 5, accumulate_steps: 2, seed: 9, threads: 4, env: {NCCL_DEBUG: INFO, N: 5}}
 guest: {image: mirror, vcpus: 12, memory: 3GiB, pinning: numa, hugepages: true}
-devices: {kind: vgpu, type: A100-20C, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}, spread: true,
+devices: {kind: vgpu, type: A100-20C, select: {vendor: 0x10DE, count: 3, address: [0000:17:00.0, "0001:b3:00.1"]}, spread: true, vgpu_scheduler: fixed_share,
           nics: {kind: vf, per_node: 2, select: {name: ConnectX}}, settings: {power_limit: 250.5W, graphics_clock: 1410MHz, ecc: on}}
 cases:
   - name: mixed
@@ -265,6 +265,7 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(s.devices.select.addresses == std::vector<std::string>{"0000:17:00.0", "0001:b3:00.1"});
   CHECK(s.devices.vgpu_type == "A100-20C");
   CHECK(s.devices.spread);
+  CHECK(s.devices.vgpu_scheduler == vmctl::VgpuScheduler::fixed_share);
   CHECK(s.devices.clique == vmctl::Clique::off);
   REQUIRE(s.devices.nics);
   CHECK(s.devices.nics->kind == NicKind::vf);

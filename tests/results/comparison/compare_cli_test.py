@@ -170,6 +170,7 @@ FOLLOWS = {  # what a guest under KVM reports differently where an arm sets the 
     "devices.clique": "transport peer_to_peer",
     "devices.vfio": "",
     "devices.spread": "",
+    "devices.vgpu_scheduler": "vgpu_scheduler",
     "devices.settings.power_limit": "power_limit",
     "devices.settings.graphics_clock": "clocks",
     "devices.settings.ecc": "ecc",

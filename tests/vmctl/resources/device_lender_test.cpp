@@ -1,5 +1,6 @@
 #include "vmctl/resources/device_lender.h"
 
+#include <dlfcn.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -15,6 +16,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/devices/vgpu_scheduling.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/resources/cleanup.h"
 
@@ -92,6 +94,40 @@ TEST_CASE("what cannot be lent for others leaves nothing lent") {
     CHECK(lender.lent() == 0);
     CHECK(journal.effects().empty());
   });
+}
+
+TEST_CASE("a card's scheduler is set before it carries vGPUs, and put back when they are gone") {
+  void* const nvml = ::dlopen(FAKE_NVML, RTLD_NOW);  // found by its name from now on
+  REQUIRE(nvml != nullptr);
+  beside_a_card([] {
+    const TemporaryFolder folder;
+    LeaseJournal journal(folder.path / "leases.db");
+    const VgpuScheduling as_found{1, 1, 2'000'000};
+    const std::string card = "0000:41:00.0";
+    CHECK(read_vgpu_scheduling(card) == as_found);
+    DeviceLender lender(journal, this_process("e1", ""));
+    const auto both = {vgpu(first_function, "901"), vgpu(second_function, "901")};
+    lender.lend(both, {{}, VgpuScheduler::equal_share});
+    CHECK(read_vgpu_scheduling(card).policy == 2);
+    CHECK(types_now() == "901 901 ");
+    CHECK(journal.effects().size() == 3);
+    CHECK_THROWS_WITH(set_vgpu_scheduling(card, as_found),
+                      Catch::Contains("nvmlDeviceSetVgpuSchedulerState: Unknown Error") &&
+                          Catch::Contains("carries no vGPU"));
+    lender.lend(both, {{}, VgpuScheduler::fixed_share});  // the next arm
+    CHECK(read_vgpu_scheduling(card).policy == 3);
+    lender.lend(both, {{}, VgpuScheduler::best_effort});
+    CHECK(read_vgpu_scheduling(card) == as_found);
+    lender.lend(both, {{}, VgpuScheduler::fixed_share});
+    lender.lend(both);  // an arm that says nothing
+    CHECK(read_vgpu_scheduling(card) == as_found);
+    CHECK_THROWS_AS(lender.lend({vgpu(first_function, "904")}, {{}, VgpuScheduler::equal_share}), Error);
+    CHECK(lender.end().empty());
+    CHECK(read_vgpu_scheduling(card) == as_found);
+    CHECK(journal.effects().empty());
+  });
+  CHECK_THROWS_WITH(read_vgpu_scheduling("0000:01:00.0"), Catch::Contains("read the vGPU scheduler"));
+  ::dlclose(nvml);
 }
 
 TEST_CASE("what is reset between tenants is reset before each VM, and not lent where that fails") {

@@ -147,10 +147,7 @@ std::string size_of(const DeviceHost& host, const DeviceGrant& grant) {
 /// Cards with vGPUs of several sizes in the plan.
 std::set<std::string> mixed_cards(const DeviceHost& host) {
   std::map<std::string, std::set<std::string>> sizes;
-  for (const auto& grant : vgpus_wanted(host)) {
-    sizes[grant.physical_function.empty() ? grant.address : grant.physical_function].insert(
-        size_of(host, grant));
-  }
+  for (const auto& grant : vgpus_wanted(host)) { sizes[card_of(grant)].insert(size_of(host, grant)); }
   std::set<std::string> mixed;
   for (const auto& [card, of_card] : sizes) {
     if (of_card.size() > 1) { mixed.insert(card); }

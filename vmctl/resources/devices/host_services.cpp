@@ -40,9 +40,7 @@ void start(const Effect& effect) {
 std::set<std::string> cards_of(const std::vector<DeviceGrant>& grants) {
   std::set<std::string> cards;
   for (const auto& grant : grants) {
-    if (bound_driver(grant.address) == "nvidia") {
-      cards.insert(grant.physical_function.empty() ? grant.address : grant.physical_function);
-    }
+    if (bound_driver(grant.address) == "nvidia") { cards.insert(card_of(grant)); }
   }
   return cards;
 }

@@ -25,8 +25,8 @@ TEST_CASE("every kind of lease has a handler of its own, which can find or tell 
   // Journals of other versions have these words.
   CHECK(words == std::set<std::string>{"domain", "network", "bridge", "netns", "veth", "slice", "cgroup",
                                        "resctrl", "file", "process", "service", "device_settings",
-                                       "virtual_functions", "mdev", "vgpu_type", "binding", "guids",
-                                       "kvm_device"});
+                                       "virtual_functions", "mdev", "vgpu_type", "vgpu_scheduler", "binding",
+                                       "guids", "kvm_device"});
 }
 
 TEST_CASE("what uses something is removed before it") {
@@ -37,6 +37,7 @@ TEST_CASE("what uses something is removed before it") {
   CHECK(before(EffectKind::netns, EffectKind::bridge));
   CHECK(before(EffectKind::domain, EffectKind::binding));
   CHECK(before(EffectKind::mdev, EffectKind::virtual_functions));
+  CHECK(before(EffectKind::vgpu_type, EffectKind::vgpu_scheduler));
   CHECK(before(EffectKind::binding, EffectKind::guids));
   CHECK(before(EffectKind::guids, EffectKind::virtual_functions));
   CHECK(before(EffectKind::device_settings, EffectKind::service));

@@ -1,16 +1,19 @@
+#include <cstdio>
 #include <cstring>
+#include <initializer_list>
 
 // A libnvidia-ml.so.1 with the functions that workloads/common/gpu/nvml.cpp calls, written against NVIDIA's
-// documentation and not against that file. A whole GPU at 01:00.0, a vGPU without a licence at 02:00.0, which
-// tells little, and a GPU in MIG mode at 03:00.0. nvmlDeviceGetVbiosVersion is missing, as from an older
-// driver.
+// documentation and not against that file, and those of vGPU schedulers. A whole GPU at 01:00.0, a vGPU
+// without a licence at 02:00.0, which tells little, a GPU in MIG mode at 03:00.0, and a vGPU host at 41:00.0.
+// nvmlDeviceGetVbiosVersion is missing, as from an older driver.
 
 namespace {
 
 int users = 0;
 int firmware_questions = 0;  ///< what the driver may pass on to the GPU's firmware
 constexpr int success = 0, not_initialized = 1, not_supported = 3, not_found = 6, insufficient_size = 7;
-int whole_gpu, vgpu, mig_gpu;
+int whole_gpu, vgpu, mig_gpu, vgpu_host;
+unsigned scheduler[4] = {1, 1, 2000000, 0};  // best effort, no round robin, 2 ms
 
 int answer(void* device, unsigned* out, unsigned value) {
   if (users == 0) { return not_initialized; }
@@ -23,6 +26,19 @@ int copy(const char* text, char* out, unsigned size) {
   if (std::strlen(text) >= size) { return insufficient_size; }
   std::memcpy(out, text, std::strlen(text) + 1);
   return success;
+}
+
+/// As sysfs has it, or what a test has mounted there.
+bool carries_vgpus() {
+  for (const char* file : {"/sys/bus/pci/devices/0000:41:00.5/nvidia/current_vgpu_type",
+                           "/sys/bus/pci/devices/0000:41:00.6/nvidia/current_vgpu_type"}) {
+    if (std::FILE* type = std::fopen(file, "r")) {
+      const int first = std::fgetc(type);
+      std::fclose(type);
+      if (first != '0') { return true; }
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -51,6 +67,7 @@ int nvmlDeviceGetHandleByPciBusId_v2(const char* address, void** device) {
   if (std::strcmp(address, "0000:01:00.0") == 0) { return *device = &whole_gpu, success; }
   if (std::strcmp(address, "0000:02:00.0") == 0) { return *device = &vgpu, success; }
   if (std::strcmp(address, "0000:03:00.0") == 0) { return *device = &mig_gpu, success; }
+  if (std::strcmp(address, "0000:41:00.0") == 0) { return *device = &vgpu_host, success; }
   return not_found;
 }
 int nvmlDeviceGetName(void* device, char* out, unsigned size) {
@@ -148,6 +165,17 @@ int nvmlDeviceGetUtilizationRates(void* device, void* out) {
   if (device == &vgpu) { return not_supported; }
   const unsigned percent[2] = {97, 12};  // kernels, memory
   std::memcpy(out, percent, sizeof percent);
+  return success;
+}
+int nvmlDeviceGetVgpuSchedulerState(void* device, void* out) {
+  if (device != &vgpu_host) { return not_supported; }
+  std::memcpy(out, scheduler, sizeof scheduler);
+  return success;
+}
+int nvmlDeviceSetVgpuSchedulerState(void* device, const void* wanted) {
+  if (device != &vgpu_host || carries_vgpus()) { return not_supported; }
+  std::memcpy(scheduler, wanted, sizeof scheduler);
+  if (scheduler[2] == 0) { scheduler[2] = 1000000; }
   return success;
 }
 int nvmlDeviceGetGridLicensableFeatures_v4(void* device, void* out) {

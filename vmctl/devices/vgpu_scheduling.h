@@ -1,0 +1,29 @@
+#pragma once
+
+#include <boost/describe/class.hpp>
+
+#include <string>
+
+#include "vmctl/api/device_settings.h"
+
+namespace virtrain::vmctl {
+
+/// A card's scheduler of vGPUs as NVML tells and takes it. Drivers name the modes by other numbers from
+/// version to version, so what was read is put back unread.
+struct VgpuScheduling {
+  unsigned policy = 0;     ///< NVML_VGPU_SCHEDULER_POLICY_*
+  unsigned mode = 0;       ///< of adaptive round robin; 0: the driver's default
+  unsigned parameter = 0;  ///< nanoseconds of a time slice, or an averaging factor; 0: the driver's default
+  bool operator==(const VgpuScheduling&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(VgpuScheduling, (), (policy, mode, parameter))
+
+inline constexpr const char* nvml_library = "libnvidia-ml.so.1";
+
+/// Throws Error(host_unable) with NVML's words where the library is not there, or the card no vGPU host.
+VgpuScheduling read_vgpu_scheduling(const std::string& address, const std::string& library = nvml_library);
+/// Until the driver is loaded again; the card may carry no vGPU. Throws Error(host_unable).
+void set_vgpu_scheduling(const std::string& address, const VgpuScheduling& wanted,
+                         const std::string& library = nvml_library);
+
+}  // namespace virtrain::vmctl
