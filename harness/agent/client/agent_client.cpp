@@ -1,12 +1,14 @@
 #include "harness/agent/client/agent_client.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "common/error.h"
 #include "common/system/time.h"
@@ -152,9 +154,12 @@ void AgentClient::wake_all() {
   connection_->close();
   announcement_.cancel();
   for (auto& [id, pending] : pending_) { pending->done.cancel(); }
-  for (auto& [id, process] : processes_) {
+  auto processes = std::exchange(processes_, {});
+  for (const auto& [id, process] : processes) {
     if (process.on_lost) { process.on_lost(*lost_); }
   }
+  // Whom they tell holds this client: they are let go of, but not while one of them may be what calls.
+  asio::post(io_, [ended = std::move(processes)] {});
 }
 
 void AgentClient::dispatch(Frame frame) {

@@ -279,7 +279,15 @@ TEST_CASE("a flood arrives whole, is slowed down instead of stored, and leaves t
 
 TEST_CASE("an agent that is killed is lost at once, and who waits for it hears of it") {
   Session session;
+  static std::weak_ptr<int> of_a_process;
   session.run(+[](Session& s) -> Task {
+    const auto owner = std::make_shared<int>();
+    of_a_process = owner;
+    ProcessEvents events;
+    events.on_exit = [owner](int) {};
+    const std::vector<std::string> sleep{"sleep", "100"};
+    const auto spec = command(sleep);
+    co_await s.client().start(spec, std::move(events));
     const auto before_ns = monotonic_ns();
     ::kill(s.agent().pid(), SIGKILL);
     auto request = s.client().sweep();
@@ -293,6 +301,7 @@ TEST_CASE("an agent that is killed is lost at once, and who waits for it hears o
   });
   REQUIRE(session.lost.size() == 1);
   CHECK_THAT(session.lost[0], Contains("its channel closed"));
+  CHECK(of_a_process.expired());  // a job holds its nodes' clients, which must not hold it
 }
 
 TEST_CASE("an agent that goes silent is lost after the limit, not before") {
