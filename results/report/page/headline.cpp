@@ -64,8 +64,8 @@ std::string failures_phrase(const ReportData& data) {
   std::string words;
   for (const auto& [status, verb] :
        {std::pair{Status::failed, "failed"}, {Status::interrupted, "were interrupted"}}) {
-    const auto count =
-        std::ranges::count_if(data.trials, [&](const auto& one) { return one.trial.status == status; });
+    const auto ended = [wanted = status](const auto& one) { return one.trial.status == wanted; };
+    const auto count = std::ranges::count_if(data.trials, ended);
     if (count == 0) { continue; }
     const auto* was = count == 1 && status == Status::interrupted ? "was interrupted" : verb;
     words += fmt::format("; {} of {} {}", count, counted(data.trials.size(), "trial"), was);
