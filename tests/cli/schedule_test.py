@@ -165,12 +165,14 @@ class Nightly(Scheduled):
         for path in written:
             self.assertNotIn(b"s3cret", path.read_bytes(), path)
 
-    def test_a_webhook_that_never_answers_costs_three_time_outs_a_message(self):
-        silent = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(silent.close)
+    def test_a_webhook_that_never_answers_costs_three_time_outs_a_message_and_no_proxy_reads_what_goes_to_this_machine(self):
+        silent, proxy = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+        for server in (silent, proxy):
+            self.addCleanup(server.close)
         webhook = self.folder / "webhook"
-        webhook.write_text(f"url http://127.0.0.1:{silent.getsockname()[1]}/\ntimeout 1\n")
+        webhook.write_text(f"url http://localhost:{silent.getsockname()[1]}/s3cret\ntimeout 1\n")
         webhook.chmod(0o600)
+        self.environment["http_proxy"] = f"http://127.0.0.1:{proxy.getsockname()[1]}"
         self.import_a_loss()
         self.add("--webhook-file", webhook)
         night = self.virtrain("schedule", "run", "nightly", status=1)  # the loss is what the night says, not its messenger
@@ -182,6 +184,8 @@ class Nightly(Scheduled):
                 silent.accept()[0].close()
                 tries += 1
         self.assertEqual(tries, 2 * 3)  # two messages: of images/s and of the ratio
+        proxy.settimeout(0)
+        self.assertRaises(BlockingIOError, proxy.accept)
 
     def test_a_message_that_was_taken_is_not_sent_again_for_the_end_of_its_answer(self):
         server = socket.create_server(("127.0.0.1", 0))
@@ -401,21 +405,6 @@ class Nightly(Scheduled):
             self.assertIn("schedule nightly writes to", self.virtrain(*add, *options, status=2).err)
         self.virtrain("schedule", "run", "nightly", status=1)
         self.assertEqual(set(re.findall(r'scenario="(\w+)"', page.read_text())), {"nightly"})  # others' nights have their own file
-
-    @without_systemd
-    def test_no_proxy_reads_what_goes_to_this_machine(self):
-        closed, proxy = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
-        self.addCleanup(proxy.close)
-        webhook = self.folder / "webhook"
-        webhook.write_text(f"url http://localhost:{closed.getsockname()[1]}/s3cret\ntimeout 1\n")
-        webhook.chmod(0o600)
-        closed.close()
-        self.environment["http_proxy"] = f"http://127.0.0.1:{proxy.getsockname()[1]}"
-        self.import_a_loss()
-        self.add("--webhook-file", webhook)
-        self.virtrain("schedule", "run", "nightly", status=1)
-        proxy.settimeout(0)
-        self.assertRaises(BlockingIOError, proxy.accept)
 
     @without_systemd
     def test_a_damaged_file_is_named_and_bars_no_other_schedule(self):
