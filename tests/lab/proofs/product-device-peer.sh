@@ -4,7 +4,7 @@
 #   tenant or the host has: virtrain isolate --security finds the controls and nothing else, and the IOMMU reports what it refused.
 # Cannot show: two devices below one PCIe switch without ACS, whose requests the IOMMU never sees (emulated bridges have no such way);
 #   engines of GPUs. The device is QEMU's edu, and another device's memory is a region of ivshmem.
-# L1: boot=device-memory product=yes images=yes memory=4G region=yes seconds=1500 label=release
+# L1: product=yes images=yes memory=4G region=yes seconds=1500
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh

@@ -1,0 +1,17 @@
+#!/bin/bash
+# Stands for: a device that is cleared before another tenant's VM gets it.
+# Shows: with between_tenants: erase a passed-through NVMe disk keeps nothing of a tenant, in whichever of four ways its VM ends:
+#   virtrain isolate --security finds the control and nothing else.
+# Cannot show: the memory of a GPU; disks that keep copies of their own of what was overwritten.
+# L1: boot=device-memory product=yes images=yes memory=4G region=yes seconds=1200 label=release
+. ./support/proof.sh
+. ./support/host_state.sh
+. ./support/product.sh
+. ./support/device_memory.sh
+disk=0000:00:11.0
+before=$(host_state)
+blkdiscard --zeroout "$(disk_of $disk)" # its first block says lab-disk-0: the probes leave a disk with data alone
+probed erased "$(whole $disk erase)"
+expect "with between_tenants: erase" "${leaks//leak/not_found}" "$results"
+unchanged "the host afterwards" "$before"
+finish
