@@ -199,7 +199,11 @@ std::optional<std::string> nearest_word(std::string_view word, const std::vector
       best_distance = d;
     }
   }
-  return best;
+  if (best) { return best; }
+  const auto begun = std::ranges::find_if(known, [&](const auto& candidate) {  // gpus_per_node of gpus
+    return !word.empty() && candidate.starts_with(std::string(word) + "_");
+  });
+  return begun == known.end() ? std::nullopt : std::optional(*begun);
 }
 
 namespace {

@@ -114,7 +114,11 @@ std::string words_of(const Subject& subject, const Step& step) {
 std::string answer(const Subject& subject, const Search& search, const std::vector<Step>& steps) {
   const auto switched = subject.switched();
   const auto trials = counted(trials_of(steps), "trial");
-  if (switched.empty()) { return "a scenario can switch no suspect: " + words_of_others(subject); }
+  if (switched.empty()) {
+    return subject.others().empty()
+               ? "no suspect is stored: nothing that virtrain keeps differs between the two"
+               : "a scenario can switch no suspect: " + words_of_others(subject);
+  }
   if (search.end == SearchEnd::nothing) {
     return fmt::format("no switched suspect brings it back ({}): {}",
                        steps.empty() ? "none was tried" : loss_words(steps.front()) + ", " + trials,

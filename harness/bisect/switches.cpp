@@ -46,7 +46,7 @@ std::string_view plain(std::string_view fact) {
 /// The value as a scenario writes it; nothing for a list of several, or a word where a number must be.
 std::optional<std::string> scenario_value(const std::string& value, std::string_view unit) {
   if (value.find(',') != std::string::npos) { return std::nullopt; }
-  if (unit.empty()) { return value; }
+  if (unit.empty()) { return lower(value); }  // drivers write EQUAL_SHARE, and Enabled
   const auto suffix = " " + std::string(unit);
   if (!value.ends_with(suffix)) { return std::nullopt; }
   auto number = value.substr(0, value.size() - suffix.size());

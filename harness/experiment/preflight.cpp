@@ -64,8 +64,9 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
     if (token.empty() || ::access(token.c_str(), R_OK) == 0) { continue; }
     reasons.push_back("devices: the licence token " + printable(token) + " cannot be read");
   }
-  if (scenario.reuse == Reuse::experiment_case && scenario.devices.kind == DeviceKind::passthrough &&
-      scenario.arms.size() > 1) {
+  const bool all_in_vms =
+      std::ranges::all_of(scenario.arms, [](const Arm& arm) { return runs_in_vms(arm.base); });
+  if (scenario.reuse == Reuse::experiment_case && !all_in_vms) {
     reasons.emplace_back(
         "reuse: case would keep the devices in VMs while bare metal needs them (use reuse: trial)");
   }
@@ -84,36 +85,45 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
       const auto words = vmctl::limits_text(limits);
       const bool writes_to_memory = vm && placement.guest.is_mirror() && tenant.nodes[0].scratch_bytes == 0;
       if (words.empty() || !tried.emplace(kind, words, writes_to_memory).second) { continue; }
-      const auto refuse = [&](const std::string& why) {
-        add_once(refused, fmt::format("limits ({}): {}", words, why));
+      const auto refuse = [&](const vmctl::NodeLimits& which, const std::string& why) {
+        add_once(refused, fmt::format("limits ({}): {}", vmctl::limits_text(which), why));
       };
+      vmctl::NodeLimits cpu, disk, network, resctrl;
+      cpu.cpu_cores = limits.cpu_cores;
+      std::tie(disk.disk_read, disk.disk_write, disk.disk_read_iops, disk.disk_write_iops) =
+          std::tie(limits.disk_read, limits.disk_write, limits.disk_read_iops, limits.disk_write_iops);
+      std::tie(network.network_in, network.network_out) = std::tie(limits.network_in, limits.network_out);
+      std::tie(resctrl.llc, resctrl.memory_bandwidth) = std::tie(limits.llc, limits.memory_bandwidth);
       if (mode != HostMode::system && limits.cpu_cores) {
-        refuse(fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",
-                           to_string(mode)));
+        refuse(cpu, fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",
+                                to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_disk() && !vm) {
-        refuse(fmt::format(
-            "mode {} has no cgroups that bound the disk of slices (allowed: mode system, or arm vm)",
-            to_string(mode)));
+        refuse(disk,
+               fmt::format(
+                   "mode {} has no cgroups that bound the disk of slices (allowed: mode system, or arm vm)",
+                   to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_network() && vm) {
-        refuse(
-            fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)", to_string(mode)));
+        refuse(network, fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)",
+                                    to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_resctrl()) {
-        refuse(fmt::format("mode {} cannot write {} (allowed: mode system)", to_string(mode),
-                           "/sys/fs/resctrl"));
+        refuse(resctrl, fmt::format("mode {} cannot write {} (allowed: mode system)", to_string(mode),
+                                    "/sys/fs/resctrl"));
       }
       if (limits.of_network() && kind == vmctl::NodeKind::shared_slice) {
-        refuse("bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
+        refuse(network,
+               "bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
       }
       if (writes_to_memory && (limits.disk_write || limits.disk_write_iops)) {
         refuse(
+            disk,
             "mirror guests write to memory (allowed: arm bare_metal, a guest.image with a disk of its own, "
             "or aggressor disk, whose VM has one)");
       }
       if (mode != HostMode::system) { continue; }
-      for (const auto& why : host.lacks_limits(kind, limits)) { refuse(why); }
+      for (const auto& why : host.lacks_limits(kind, limits)) { refuse(limits, why); }
     }
   }
   reasons.insert(reasons.end(), refused.begin(), refused.end());

@@ -66,6 +66,15 @@ void Field::lay(Layer layer) {
   }
 }
 
+std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed) {
+  constexpr std::pair<const char*, const char*> elsewhere[] = {
+      {"gpu", "cuda"}, {"gpu", "passthrough"}, {"gpu", "gemm"}};
+  for (const auto& [their, our] : elsewhere) {
+    if (word == their && contains<std::string>(allowed, our)) { return our; }
+  }
+  return nearest_word(word, allowed);
+}
+
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path) {
   Layers below;
   for (const auto& layer : layers) {
@@ -364,7 +373,7 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
   if (!value) { return std::nullopt; }
   const auto found = std::find(allowed.begin(), allowed.end(), *value);
   if (found != allowed.end()) { return static_cast<std::size_t>(found - allowed.begin()); }
-  const auto near = nearest_word(*value, allowed);
+  const auto near = meant_word(*value, allowed);
   refuse(key, "{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "),
          near ? "; did you mean " + *near + "?" : "");
   return std::nullopt;
@@ -437,7 +446,7 @@ std::vector<std::string> read_words(MapReader& in, const char* key, const std::v
     }
     const std::string word = item.node.IsScalar() ? item.node.Scalar() : "";
     if (!contains(allowed, word)) {
-      const auto near = nearest_word(word, allowed);
+      const auto near = meant_word(word, allowed);
       diagnostics.add(item.node.Mark(), "{}: '{}' is not allowed (allowed: {}{})", key, excerpt(word),
                       join(allowed, ", "), near ? "; did you mean " + *near + "?" : "");
     } else if (contains(words, word)) {

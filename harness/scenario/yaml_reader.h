@@ -75,6 +75,10 @@ struct Layer {
   YAML::Mark mark;  ///< what complaints about the path are shown with
 };
 using Layers = std::vector<Layer>;
+/// What whoever wrote the word most likely meant: the nearest, or for a word of other tools what it is called
+/// here.
+std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed);
+
 /// Of these layers what lies at or below `path`, and where below it.
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path);
 

@@ -148,7 +148,7 @@ void refuse_idle_options(FileFormat format, const LineReader& lines, const Impor
   const auto idle = join(idle_options(settings, {format}), ", ");
   if (idle.empty()) { return; }
   if (format == FileFormat::jsonl) {
-    lines.refuse("exchange records say all about themselves: import them without {}", idle);
+    lines.refuse("exchange records and databases say all about themselves: import them without {}", idle);
   }
   lines.refuse("the format {} does not take {}; leave out what it does not take (it takes {})",
                format_name(format), idle, join(options_of(format), ", "));

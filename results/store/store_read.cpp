@@ -32,7 +32,9 @@ Fingerprint read_fingerprint(Query& query) {
 }
 
 std::string no_match_words(const Selection& selection, const std::filesystem::path& file) {
-  std::string words = "no experiment with trials";
+  std::string words = "no experiment ";
+  if (!selection.experiments.empty()) { words += join(selection.experiments, ", ") + " "; }
+  words += "with trials";
   if (!selection.scenario.empty()) { words += " of scenario " + selection.scenario; }
   if (!selection.label.empty()) { words += " with label " + selection.label; }
   return words + " in " + file.string() +

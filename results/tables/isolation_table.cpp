@@ -119,6 +119,13 @@ void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
                               matrix.seed ? fmt::format(", order by seed {}", *matrix.seed) : "",
                               margin_words(matrix.settings.margin), (1 - 2 * matrix.settings.alpha) * 100));
   if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }
+  std::set<std::string> said;
+  for (const auto& cell : matrix.cells) {
+    for (const auto& one : {cell.against_alone, cell.against_idle}) {
+      if (!one || one->verdict != Isolated::not_comparable || !said.insert(one->reason).second) { continue; }
+      notes.push_back(fmt::format("{} is not comparable: {}", cell.neighbour, one->reason));
+    }
+  }
   for (const auto& dose : matrix.doses) {
     notes.push_back(fmt::format("{} at full level: {} % slower{}, by a line over its levels", dose.aggressor,
                                 whole_percents(dose.loss_at_full_level),

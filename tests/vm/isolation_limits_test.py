@@ -117,7 +117,7 @@ def check_refusals(folder):
     run = subprocess.run([BUILD / "virtrain", "run", scenario, "--db", folder / "none.db", "--mode", "session"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 4, (run.returncode, run.stderr)
-    assert "limits (cpu 0.1 cores, disk_write 16MiB/s): mode session has no cgroups that bound CPU time (allowed: mode system)" \
+    assert "limits (cpu 0.1 cores): mode session has no cgroups that bound CPU time (allowed: mode system)" \
         in run.stderr, run.stderr
     assert "mirror guests write to memory (allowed: arm bare_metal" in run.stderr, run.stderr
     if not os.path.exists("/sys/fs/resctrl/schemata"):

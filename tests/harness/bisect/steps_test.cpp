@@ -131,6 +131,8 @@ TEST_CASE("facts that a key sets are switched, others say what to do") {
   REQUIRE(power.setting);
   CHECK(power.setting->key == "devices.settings.power_limit");
   CHECK(power.setting->after == "250W");
+  const auto scheduler = suspected_fact({"host.vgpu_scheduler", "BEST_EFFORT", "FIXED_SHARE", 1, true});
+  CHECK(scheduler.setting == Setting{"devices.vgpu_scheduler", "best_effort", "fixed_share"});
   CHECK_FALSE(suspected_fact({"power_limit", "250 W, 300 W", "250 W", 1, true}).setting);
   CHECK_FALSE(suspected_fact({"power_limit", "? W", "250 W", 1, true}).setting);
   CHECK_THAT(suspected_fact({"label", "a", "b", 1, true}).why_not, Contains("--switch"));

@@ -48,8 +48,9 @@ TEST_CASE("an option that a file's format does not take is refused") {
       {"--collective", {.collective = "broadcast"}}};
   for (const auto& [option, settings] : options) {
     CAPTURE(option);
-    CHECK_THAT(refusal_of("a.jsonl", record, settings),
-               StartsWith("a.jsonl:1: exchange records say all about themselves") && Contains(option));
+    CHECK_THAT(
+        refusal_of("a.jsonl", record, settings),
+        StartsWith("a.jsonl:1: exchange records and databases say all about themselves") && Contains(option));
     if (contains(options_of(FileFormat::csv), std::string(option))) { continue; }
     CHECK_THAT(refusal_of("t.csv", table, settings), Contains(std::string("csv does not take ") + option));
   }
