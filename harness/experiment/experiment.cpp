@@ -35,7 +35,11 @@ std::vector<std::string> resources_of(const Plan& plan) {
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
-        for (const auto& address : node.device_addresses()) { names.insert("device:" + address); }
+        for (const auto& device : node.devices) {
+          names.insert("device:" + device.grant.address);
+          // How a card is set is so for all of its vGPUs.
+          if (is_made_for_each_vm(device.grant)) { names.insert("device:" + card_of(device.grant)); }
+        }
       }
     }
   }

@@ -22,6 +22,7 @@
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/cleanup.h"
 
@@ -227,12 +228,12 @@ TEST_CASE("a daemon whose virtrain was killed as it started is stopped by the ne
     }
   }
   CommandOptions options;
-  options.environment = {"VIRTRAIN_STARTED_FOR=" + state_dir().string()};
+  options.environment = {"VIRTRAIN_STARTED_FOR=" + claims_folder().string()};
   run_checked({"/usr/sbin/virtlogd", "-d"}, options);
   const auto logs_by_us = [] {
     for (const auto& process : all_processes()) {
       if (process.name == "virtlogd" &&
-          process_variable(process.pid, "VIRTRAIN_STARTED_FOR") == state_dir().string()) {
+          process_variable(process.pid, "VIRTRAIN_STARTED_FOR") == claims_folder().string()) {
         return true;
       }
     }

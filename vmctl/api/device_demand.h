@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
 #include "vmctl/api/placed_device.h"
 
@@ -24,6 +25,7 @@ struct DeviceDemand {
   bool hugepages = false;        ///< VMs of 1 GiB pages
   bool firmware = false;         ///< VMs that boot by UEFI
   MemoryEncryption memory_encryption = MemoryEncryption::none;
+  std::optional<VgpuScheduler> vgpu_scheduler;  ///< that is set on the cards
 
   std::vector<PlacedDevice> devices() const;  ///< of all VMs
   bool wants(GrantKind kind) const;

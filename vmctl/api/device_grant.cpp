@@ -22,7 +22,9 @@ bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<Devic
     return old.kind == GrantKind::virtual_function && std::ranges::any_of(missing, is_of_its_card(old));
   };
   const auto is_to_be_erased = [&](const DeviceGrant& old) {
-    return old.between_tenants == BetweenTenants::erase && contains(wanted, old);
+    return std::ranges::any_of(wanted, [&](const DeviceGrant& grant) {
+      return grant.between_tenants == BetweenTenants::erase && grant.address == old.address;
+    });
   };
   return std::ranges::any_of(lent, is_to_be_erased) ||
          (!missing.empty() && std::ranges::any_of(lent, is_in_the_way));

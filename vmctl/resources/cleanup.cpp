@@ -9,8 +9,25 @@
 namespace virtrain::vmctl {
 namespace {
 
+/// Whether it is still for us to undo: since the search another `clean` may have done it, or a run begun that
+/// needs it as it is.
+bool is_still_left(const Effect& effect, const LeaseJournal& journal) {
+  bool is_journalled = false;
+  for (const auto& one : journal.effects()) {
+    is_journalled = is_journalled || one.id == effect.id;
+    if (one.id != effect.id && one.kind == effect.kind && one.name == effect.name && is_alive(one.owner)) {
+      throw Error("put " + effect.name + " back", ErrorCode::busy,
+                  "experiment " + one.owner.experiment + " has it now");
+    }
+  }
+  return is_journalled;
+}
+
 void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* journal) {
-  if (leftover.effect && journal != nullptr) { return undo_and_forget(*journal, *leftover.effect); }
+  if (leftover.effect && journal != nullptr) {
+    if (is_still_left(*leftover.effect, *journal)) { undo_and_forget(*journal, *leftover.effect); }
+    return;
+  }
   const auto remove = handler_of(leftover.kind).remove;
   if (remove == nullptr) {
     throw Error("remove " + leftover.name, ErrorCode::usage, "a device is put back by its journal only");
@@ -49,6 +66,14 @@ CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJourna
   for (const auto& used : view.in_use) {
     if (used.effect && !is_alive(used.effect->owner)) {
       failed_experiments.insert(used.effect->owner.experiment);
+    }
+  }
+  // Nor is what nobody could look at known to be gone.
+  if (hypervisor == nullptr && journal != nullptr) {
+    for (const auto& effect : journal->effects()) {
+      if (effect.kind == EffectKind::domain || effect.kind == EffectKind::network) {
+        failed_experiments.insert(effect.owner.experiment);
+      }
     }
   }
   std::set<std::string> known;

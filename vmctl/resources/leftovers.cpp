@@ -23,7 +23,9 @@ void find_changes(Search& search) {
     if (effect.owner.boot_id != boot_id() && !handler.survives_reboot) { continue; }
     const auto left = left_of(handler, effect);
     if (left.empty()) { continue; }
-    const bool used = is_alive(effect.owner) || (handler.is_used != nullptr && handler.is_used(effect));
+    const bool used = is_alive(effect.owner) || (handler.is_used != nullptr && handler.is_used(effect)) ||
+                      (handler.device != nullptr && search.is_live_device(handler.device(effect))) ||
+                      (handler.for_all_devices && search.is_live_device(""));
     search.add({effect.kind, effect.name, effect.owner.experiment, left, effect}, used);
   }
 }

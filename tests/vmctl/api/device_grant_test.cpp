@@ -34,6 +34,10 @@ TEST_CASE("a disk that is erased between tenants goes back to the host's driver 
     CHECK(must_make_way({disk}, {disk}) == (how == BetweenTenants::erase));
     CHECK_FALSE(must_make_way({disk}, {{GrantKind::passthrough, "0000:31:00.0"}}));
   }
+  auto plain = disk;
+  plain.between_tenants = BetweenTenants::none;
+  CHECK(must_make_way({plain}, {disk}));  // the arm before lent it as it was
+  CHECK_FALSE(must_make_way({disk}, {plain}));
 }
 
 }  // namespace

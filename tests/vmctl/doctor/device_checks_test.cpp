@@ -309,6 +309,17 @@ TEST_CASE("a confidential guest takes KVM's word, and the versions that can star
   CHECK(tree.examine("CVM-1").status == CheckStatus::ok);
 }
 
+TEST_CASE("a card's scheduler is known where the scenario sets it, whatever the kernel's log has lost") {
+  HostTree tree("vendor-vfio-host");
+  tree.log("[ 5.0] nothing of the sort");
+  tree.want({{GrantKind::vendor_vfio, "0000:41:00.5", "0000:41:00.0", "1153"}});
+  CHECK(tree.examine("VG-6").status == CheckStatus::failed);
+  tree.plan().vgpu_scheduler = VgpuScheduler::equal_share;
+  const auto finding = tree.examine("VG-6");
+  CHECK(finding.status == CheckStatus::ok);
+  CHECK(finding.found == "the scenario sets equal_share");
+}
+
 TEST_CASE("a plan without devices is stopped by no check of devices but that of the IOMMU") {
   HostTree tree("laptop");
   tree.plan().vms.push_back({{}, 1ULL << 30, std::nullopt});

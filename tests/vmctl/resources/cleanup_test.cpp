@@ -190,6 +190,47 @@ TEST_CASE("how a device was stays in the journal while a live run has it") {
   CHECK(journal.owners().empty());
 }
 
+TEST_CASE("what a dead run has changed of a device stays so while a live run has the device") {
+  TemporaryJournal temporary("live-card");
+  auto& journal = temporary.journal;
+  const auto dead = dead_owner("dead-card");
+  journal.acquire(dead, {"device:0000:41:00.0"});
+  journal.intent(dead, EffectKind::device_settings, "0000:41:00.0", "{}");
+  journal.intent(dead, EffectKind::service, "virtrain-test-none.service");
+  FakeHypervisor libvirt;
+  auto view = find_leftovers(&libvirt, &journal, Caller{});
+  CHECK(has(view.leftovers, EffectKind::device_settings, "0000:41:00.0"));
+  CHECK(has(view.leftovers, EffectKind::service, "virtrain-test-none.service"));
+  journal.acquire(this_process("live-card", ""), {"device:0000:41:00.0"});
+  view = find_leftovers(&libvirt, &journal, Caller{});
+  CHECK(has(view.in_use, EffectKind::device_settings, "0000:41:00.0"));
+  CHECK(has(view.in_use, EffectKind::service, "virtrain-test-none.service"));
+}
+
+TEST_CASE("what another clean has put back since the search is not put back again") {
+  TemporaryJournal temporary("stale-view");
+  auto& journal = temporary.journal;
+  const auto dead = dead_owner("stale");
+  journal.acquire(dead, {"device:0000:41:00.0"});
+  const auto id = journal.intent(dead, EffectKind::device_settings, "0000:41:00.0", "not even a state");
+  auto effect = journal.effects().at(0);
+  CleanupView view;
+  view.dead_owners = journal.owners();
+  view.leftovers = {{EffectKind::device_settings, effect.name, "stale", "settings", effect}};
+  const auto marked = [](const auto&, const auto&) { return true; };
+  SECTION("struck off") {
+    journal.undone(id);
+    CHECK(clean(view, nullptr, &journal, marked).failed.empty());
+  }
+  SECTION("taken over") {
+    journal.intent(this_process("next", ""), EffectKind::device_settings, effect.name, "{}");
+    const auto result = clean(view, nullptr, &journal, marked);
+    REQUIRE(result.failed.size() == 1);
+    CHECK_THAT(result.failed[0].second, virtrain::test::Contains("experiment next has it now"));
+  }
+  CHECK(journal.quarantined().empty());
+}
+
 TEST_CASE("what begins while clean looks around is in use") {
   TemporaryJournal temporary("late");
   FakeHypervisor libvirt;

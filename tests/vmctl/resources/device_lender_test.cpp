@@ -179,13 +179,19 @@ TEST_CASE("/dev/kvm is opened to QEMU's user, said, and closed again by the last
   CHECK(journal.effects().empty());
 
   // What a killed run left, clean puts back from the journal; what somebody else has set since then stays.
-  DeviceLender killed(journal, this_process("e3", ""));
-  killed.open_kvm_device(device);
+  {
+    DeviceLender killed(journal, this_process("e3", ""));
+    killed.open_kvm_device(device);
+    CHECK_THROWS_WITH(undo_and_forget(journal, journal.effects().at(0)),
+                      Catch::Contains("another run uses it"));
+    CHECK(mode() == 0660);
+  }
   undo_and_forget(journal, journal.effects().at(0));
   CHECK(mode() == 0600);
-  killed.open_kvm_device(device);
+  DeviceLender again(journal, this_process("e5", ""));
+  again.open_kvm_device(device);
   ::chmod(device.c_str(), 0666);
-  CHECK(killed.end().empty());
+  CHECK(again.end().empty());
   CHECK(mode() == 0666);
 
   ::chmod(device.c_str(), 0600);

@@ -181,6 +181,9 @@ bool has_time_slices(const DeviceHost& host) {
 }
 
 CheckAnswer scheduler_is_known(const DeviceHost& host) {
+  if (host.demand && host.demand->vgpu_scheduler) {
+    return none_of(Words(), fmt::format("the scenario sets {}", to_string(*host.demand->vgpu_scheduler)), "");
+  }
   Words known;
   const auto policies = vgpu_schedulers(host.words.kernel_log.value_or(""));
   const auto offenders = each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
@@ -191,10 +194,11 @@ CheckAnswer scheduler_is_known(const DeviceHost& host) {
     known.push_back(card + " " + policy->second);
     return "";
   });
-  return none_of(
-      offenders, join(known, ", "),
-      "nvidia-smi vgpu -ss; set it in /etc/modprobe.d (NVreg_RegistryDwords=\"RmPVMRL=0x01\": equal "
-      "share) and restart: under best effort a tenant alone gets everything");
+  return none_of(offenders, join(known, ", "),
+                 "set devices.vgpu_scheduler in the scenario, or RmPVMRL in /etc/modprobe.d "
+                 "(NVreg_RegistryDwords=\"RmPVMRL=0x01\": equal share) and restart; nvidia-smi vgpu -ss "
+                 "shows it. Under best "
+                 "effort a tenant alone gets everything");
 }
 
 /// Plugin parameters of vGPUs that exist, by device.

@@ -147,7 +147,7 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
     virStreamEventRemoveCallback(stream_);
     socket_.reset();
     // Aborting asks the daemon and may block; the event loop may not.
-    detach([self = shared_from_this()] { virStreamAbort(self->stream_); });
+    detach_if_possible([self = shared_from_this()] { virStreamAbort(self->stream_); });
   }
 
   const ConnectionHandle connection_;  // the stream needs it alive

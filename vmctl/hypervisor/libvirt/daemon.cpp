@@ -15,10 +15,11 @@
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
+#include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
-#include "vmctl/process/paths.h"
+#include "vmctl/process/host_claims.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {
@@ -59,10 +60,10 @@ std::optional<ProcessInfo> running(const std::string& daemon) {
   return oldest;
 }
 
-/// One that a virtrain with our state folder started.
+/// One that a virtrain of this user started.
 std::optional<ProcessInfo> started(const std::string& daemon) {
   auto process = running(daemon);
-  const bool by_us = process && process_variable(process->pid, started_for) == state_dir().string();
+  const bool by_us = process && process_variable(process->pid, started_for) == claims_folder().string();
   return by_us ? process : std::nullopt;
 }
 
@@ -72,7 +73,7 @@ void start(const std::string& daemon) {
   }
   CommandOptions options;
   options.deadline = 120s;  // it returns once it listens, which a busy host delays
-  options.environment = {fmt::format("{}={}", started_for, state_dir().string())};
+  options.environment = {fmt::format("{}={}", started_for, claims_folder().string())};
   options.plain_environment = true;  // it may outlive us, and starts what runs as other users
   run_checked({program_of(daemon).string(), "-d"}, options);
   if (const auto process = started(daemon)) {
@@ -143,8 +144,11 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
 /// Starting and stopping libvirt takes others that long at most.
 constexpr std::chrono::seconds others_start{180};
 
+/// Of the host: runs with other state folders use the same daemon.
 UniqueFd lock_state(const char* name, LockKind kind) {
-  return lock_file(state_dir() / name, kind, others_start);
+  constexpr unsigned owner_only = 0700;
+  make_own_folder(claims_folder(), owner_only);
+  return lock_file(claims_folder() / name, kind, others_start);
 }
 
 constexpr const char* start_lock = "libvirt-start.lock";

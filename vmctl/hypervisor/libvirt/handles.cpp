@@ -31,7 +31,7 @@ std::vector<std::function<void()>> take_actions(virConnectPtr connection) {
 
 void on_closed(virConnectPtr connection, int, void*) {
   // Not here: libvirt holds locks of the connection during this call.
-  detach([todo = take_actions(connection)] {
+  detach_if_possible([todo = take_actions(connection)] {
     for (const auto& action : todo) { action(); }
   });
 }
@@ -66,7 +66,7 @@ ConnectionHandle open_libvirt(const std::string& uri) {
   // Closing talks to the daemon; a daemon that hangs must not hang us.
   ConnectionHandle connection(raw, [](virConnectPtr c) {
     take_actions(c);
-    detach([c] {
+    detach_if_possible([c] {
       virConnectUnregisterCloseCallback(c, on_closed);
       virConnectClose(c);
     });

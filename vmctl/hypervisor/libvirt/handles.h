@@ -11,6 +11,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "common/error.h"
@@ -54,6 +55,15 @@ void detach(Work work) {
     pthread_sigmask(SIG_BLOCK, &pipe, nullptr);
     work();
   }).detach();
+}
+
+/// As detach(), from libvirt's callbacks and from destructors, which must not throw: where no thread can be
+/// made, the work is not done. What it would have closed ends with this process.
+template <typename Work>
+void detach_if_possible(Work work) noexcept {
+  try {
+    detach(std::move(work));
+  } catch (const std::system_error&) {}
 }
 
 /// Runs a blocking libvirt call on a thread of its own and gives it up once no daemon has shown a sign of

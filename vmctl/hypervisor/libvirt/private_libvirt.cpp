@@ -69,6 +69,7 @@ const passwd& qemu_account() {
 [[noreturn]] void become_daemon(const char* program, char* const* environment, int log,
                                 const std::optional<Identity>& other) {
   char* const arguments[] = {const_cast<char*>(program), nullptr};
+  ::setsid();  // Ctrl-C is for the run, which needs its daemon to tear down
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -82,6 +83,8 @@ void give_folder_to(const fs::path& folder, uid_t user) {
   constexpr auto same_group = static_cast<gid_t>(-1);
   std::vector<fs::path> all{folder};
   for (const auto& entry : fs::recursive_directory_iterator(folder)) { all.push_back(entry.path()); }
+  // The folder last: until then nobody else gets to what is in it, and could put a link there.
+  std::ranges::reverse(all);
   for (const auto& path : all) {
     if (::lchown(path.c_str(), user, same_group) != 0) {
       throw errno_error("give libvirt its folder", errno);

@@ -97,11 +97,15 @@ void see_that_it_answers(const std::string& address) {
   }
 }
 
+}  // namespace
+
 std::vector<DeviceUser> users_of(const std::string& address) {
   auto devices = read_devices("/", {address});
   find_users("/", devices);
   return devices.empty() ? std::vector<DeviceUser>() : devices[0].users;
 }
+
+namespace {
 
 using Look = std::function<std::vector<DeviceUser>()>;
 

@@ -42,6 +42,9 @@ std::vector<PciWrite> steps_to_lend(const std::string& address, const Binding& n
 std::vector<PciWrite> steps_to_give_back(const std::string& address, const Binding& now,
                                          const Binding& before);
 
+/// Who uses the function now.
+std::vector<DeviceUser> users_of(const std::string& address);
+
 /// Who uses a device. udev looks at a disk for a moment when it has come or somebody has written to it, so
 /// its workers alone are waited for.
 std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUser>()>& look,

@@ -66,6 +66,7 @@ bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid) {
                      [&](const char* unit) { return groups.find(unit) != std::string::npos; });
 }
 
-const Handler service_handler{.kind = EffectKind::service, .make = stop, .left = left, .undo = start};
+const Handler service_handler{
+    .kind = EffectKind::service, .make = stop, .left = left, .undo = start, .for_all_devices = true};
 
 }  // namespace virtrain::vmctl

@@ -68,7 +68,10 @@ std::string left(const Effect& effect) {
                      before.group, before.mode);
 }
 
+/// Nobody may begin to use it meanwhile.
 void close(const Effect& effect) {
+  const auto unused = try_lock_file(use_of(effect.name), LockKind::exclusive);
+  if (!unused) { throw Error("close " + effect.name, ErrorCode::busy, "another run uses it"); }
   if (!left(effect).empty()) { set_access(effect.name, from_state<Change<Access>>(effect.state).before); }
 }
 

@@ -21,7 +21,10 @@ void make(const Effect& effect) {
 
 void undo(const Effect& effect) {
   const auto change = from_state<SchedulingChange>(effect.state);
-  if (is_new(change)) { set_vgpu_scheduling(effect.name, change.before); }
+  if (!is_new(change)) { return; }
+  // Never made, put back already, or changed by somebody else since.
+  if (read_vgpu_scheduling(effect.name).policy != change.wanted.policy) { return; }
+  set_vgpu_scheduling(effect.name, change.before);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/api/pci/pci_function.h"
 #include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/devices/binding.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 
@@ -67,7 +68,9 @@ void make(const Effect& effect) {
 
 std::string left(const Effect& effect) {
   const auto now = count_now(effect.name);
-  if (now != "0" && !now.empty()) { return now + " virtual functions"; }
+  // Another number is somebody else's; NVIDIA's script makes as many as there can be.
+  const bool ours = now == from_state<FunctionsState>(effect.state).count || needs_sriov_manage(effect.name);
+  if (now != "0" && !now.empty() && ours) { return now + " virtual functions"; }
   const auto autoprobe = read_value(autoprobe_of(effect.name)).value_or("");
   return autoprobe != from_state<FunctionsState>(effect.state).drivers_autoprobe
              ? "drivers are kept off its virtual functions"
@@ -77,6 +80,13 @@ std::string left(const Effect& effect) {
 void remove(const Effect& effect) {
   if (left(effect).empty()) { return; }
   if (needs_sriov_manage(effect.name)) { return run_sriov_manage("-d", effect.name); }
+  for (const auto& link : entries_of(pci_folder(effect.name))) {
+    if (!link.filename().string().starts_with("virtfn")) { continue; }
+    if (const auto users = users_of(link_name(link)); !users.empty()) {
+      throw Error("remove the virtual functions of " + effect.name, ErrorCode::busy,
+                  link_name(link) + ": " + in_words(users[0]));
+    }
+  }
   if (count_now(effect.name) != "0") { write_sysfs(pci_folder(effect.name) / "sriov_numvfs", "0"); }
   const auto before = from_state<FunctionsState>(effect.state).drivers_autoprobe;
   if (!before.empty()) { write_sysfs(autoprobe_of(effect.name), before); }

@@ -37,7 +37,8 @@ struct Handler {
   std::string (*device)(const Effect& effect) = nullptr;
   /// Whether runs other than its owner still need it.
   bool (*is_used)(const Effect& effect) = nullptr;
-  bool for_each_vm = false;  ///< made for one VM, and undone after it
+  bool for_each_vm = false;      ///< made for one VM, and undone after it
+  bool for_all_devices = false;  ///< serves whoever has any device
   bool survives_reboot = false;
 };
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/text/text.h"
+#include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/resources/kind/names.h"
 
@@ -42,6 +44,13 @@ bool Search::is_live(const std::string& name, const std::string& experiment) con
          (tag && live_tags_.contains(*tag));
 }
 
+bool Search::is_live_device(const std::string& address) const {
+  if (address.empty()) { return !live_devices_.empty(); }
+  return std::ranges::any_of(live_devices_, [&](const auto& live) {
+    return live == address || link_name(pci_folder(live) / "physfn") == address;
+  });
+}
+
 void Search::add(Leftover found, bool used) {
   auto& into = used || is_live(found.name, found.experiment) ? view_.in_use : view_.leftovers;
   into.push_back(std::move(found));
@@ -73,7 +82,12 @@ std::vector<Owner> Search::read_journal() {
     known_experiments_.insert(experiment);
     add_live(experiment);
   }
+  constexpr const char* device_claim = "device:";
+  for (const auto& address : held_claims(claims_folder(), device_claim)) { live_devices_.insert(address); }
   if (journal_ == nullptr) { return dead; }
+  for (const auto& [address, owner] : journal_->device_owners()) {
+    if (is_alive(owner)) { live_devices_.insert(address); }
+  }
   for (const auto& owner : journal_->owners()) {
     known_experiments_.insert(owner.experiment);
     if (is_alive(owner)) {

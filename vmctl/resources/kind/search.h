@@ -39,6 +39,8 @@ class Search {
   bool is_named_by_us(const std::string& name) const;
   /// Whether the journal knows it as a living owner's.
   bool is_live_name(const std::string& name) const { return live_names_.contains(name); }
+  /// Whether a living run has the device (its address) or a part of it; empty: any device.
+  bool is_live_device(const std::string& address) const;
 
   // What of it looks like ours.
   void add(Leftover found, bool used = false);
@@ -62,6 +64,7 @@ class Search {
   CleanupView view_;
   std::set<std::string> domain_names_;
   std::set<std::string> live_experiments_, live_names_, live_tags_;  ///< of the journal's living owners
+  std::set<std::string> live_devices_;                               ///< addresses that living runs hold
   std::set<std::string> known_experiments_, known_names_;            ///< all of the journal
 };
 

@@ -1,6 +1,7 @@
 #include <filesystem>
 
 #include "common/system/file_lock.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/process/paths.h"
@@ -47,7 +48,21 @@ void find_files(Search& search) {
   find_channel_folders(search);
 }
 
+/// A run's own libvirt daemon lives on where the run and the process that stays behind were both killed. It
+/// says itself which folder is its own, so it must belong to whom that was given.
+void end_daemon_of(const fs::path& folder) {
+  for (const auto& process : all_processes()) {
+    const bool is_libvirt = process.name == "libvirtd" || process.name == "virtqemud";
+    if (!is_libvirt || process_variable(process.pid, "XDG_RUNTIME_DIR") != folder.string() ||
+        user_of(process.pid) != folder_owner(folder)) {
+      continue;
+    }
+    kill_and_wait(process.pid, process.start_time);
+  }
+}
+
 void remove_file(const Leftover& found, Hypervisor* /*unused*/) {
+  end_daemon_of(found.name);
   fs::remove_all(found.name);
 }
 
