@@ -1,6 +1,7 @@
 #include "harness/job/gpu_environment.h"
 
 #include <map>
+#include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
@@ -27,6 +28,27 @@ std::string visible_gpus(const std::string& answer, const std::vector<std::strin
     visible.push_back(found->second);
   }
   return join(visible, ",");
+}
+
+std::vector<std::string> rdma_name_query(const std::vector<std::string>& addresses) {
+  std::vector<std::string> query{"find"};
+  for (const auto& address : addresses) {
+    query.push_back("/sys/bus/pci/devices/" + address + "/infiniband");
+  }
+  query.insert(query.end(), {"-mindepth", "1", "-maxdepth", "1", "-printf", "%f\\n"});
+  return query;
+}
+
+std::string usable_adapters(const std::string& answer) {
+  std::set<std::string> names;
+  for (const auto& line : split(answer, '\n')) {
+    if (!line.empty()) { names.insert(line); }
+  }
+  if (names.empty()) {
+    throw Error("find the RDMA devices of the adapters", ErrorCode::trial_failed,
+                "they have none (is mlx5_ib, or the adapter's other driver, loaded on the host?)");
+  }
+  return "=" + join({names.begin(), names.end()}, ",");
 }
 
 }  // namespace virtrain::harness

@@ -13,4 +13,11 @@ std::vector<std::string> gpu_uuid_query();
 /// address that nvidia-smi does not know.
 std::string visible_gpus(const std::string& answer, const std::vector<std::string>& addresses);
 
+/// Command line for the names of the RDMA devices of the adapters at these addresses.
+std::vector<std::string> rdma_name_query(const std::vector<std::string>& addresses);
+
+/// NCCL_IB_HCA for what it answers: "=mlx5_0,mlx5_1", these and no others. Throws Error(trial_failed) where
+/// there is none.
+std::string usable_adapters(const std::string& answer);
+
 }  // namespace virtrain::harness

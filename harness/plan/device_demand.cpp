@@ -19,6 +19,7 @@ std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario
     demand.several_tenants = placement.tenants.size() > 1;
     demand.hugepages = placement.guest.hugepages;
     demand.memory_encryption = placement.guest.memory_encryption;
+    demand.vgpu_scheduler = placement.devices.vgpu_scheduler;
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         demand.vms.push_back({node.devices, node.memory_bytes,

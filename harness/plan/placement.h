@@ -40,6 +40,7 @@ struct Placement {
   bool oversubscribed = false;
   Guest guest = {};
   Devices devices = {};
+  bool ranks_sleep = false;  ///< while they wait: here, or in another arm of the case, cores are shared
 
   std::int64_t nodes() const;
   /// Without those of neighbours.

@@ -263,7 +263,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     }
   }
   if (devices.nics) {
-    const auto offer = offered_nics(*devices.nics, inventory_, for_vms);
+    const auto offer = offered_nics(devices, inventory_, for_vms);
     for (auto& [node, choice] : chosen) {
       const auto nics =
           allocator.take_nics(offer, static_cast<std::size_t>(devices.nics->per_node), choice.slots);

@@ -65,6 +65,12 @@ std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario,
   return by_arm;
 }
 
+/// Conditions differ in what the neighbour does and in nothing else, so the victim waits alike in all.
+void wait_alike(const std::vector<std::size_t>& by_arm, std::vector<Placement>& placements) {
+  const bool shared = std::ranges::any_of(by_arm, [&](auto p) { return placements[p].oversubscribed; });
+  for (const auto p : by_arm) { placements[p].ranks_sleep = shared; }
+}
+
 /// Each once: the arms of a case have much in common.
 void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
   for (const auto& one : words) { add_once(all, one); }
@@ -268,6 +274,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   std::vector<std::vector<std::size_t>> placement_of;  // by case and arm
   for (std::size_t c = 0; c < scenario.cases.size(); ++c) {
     placement_of.push_back(place_case(c, scenario, placer, plan.placements));
+    wait_alike(placement_of.back(), plan.placements);
   }
   add_trials(scenario, placement_of, emulated, plan);
   auto problems = impossible_arms(scenario);

@@ -12,8 +12,12 @@ namespace {
 
 constexpr std::uint64_t mirror_bytes = std::uint64_t{768} << 20, cloud_bytes = std::uint64_t{1} << 30;
 
+/// As tenants' VMs are: those of the first arm with VMs, but small.
 Guest small_guest(const Scenario& scenario) {
-  Guest guest{.image = scenario.guest.image, .vcpus = 1};
+  const auto arm = std::ranges::find(scenario.arms, arm_vm, &Arm::base);
+  const auto& like = arm == scenario.arms.end() || arm->cases.empty() ? scenario.guest : arm->cases[0].guest;
+  Guest guest{.image = like.image, .vcpus = 1};
+  guest.memory_encryption = like.memory_encryption;
   guest.memory_bytes = guest.is_mirror() ? mirror_bytes : cloud_bytes;
   return guest;
 }

@@ -51,6 +51,23 @@ double share_beside(const Placement& placement) {
   return 1;
 }
 
+/// Cores' worth of work of a rank: threads beyond its share of the node's cores wait for each other, and so
+/// do nodes that train on the same cores.
+double cores_of_rank(const Placement& placement, const TenantPlacement& tenant) {
+  const auto& node = tenant.nodes[0];
+  const auto ranks = static_cast<double>(tenant.ranks_per_node);
+  double cores = static_cast<double>(node.cores.size());
+  if (node.limits.cpu_cores) { cores = std::min(cores, *node.limits.cpu_cores); }
+  double trainers = 0;
+  for (const auto& other : placement.tenants) {
+    if (other.neighbour) { continue; }
+    trainers += static_cast<double>(std::ranges::count_if(other.nodes, [&](const auto& one) {
+      return std::ranges::any_of(one.cores, [&](int core) { return contains(node.cores, core); });
+    }));
+  }
+  return std::min(static_cast<double>(tenant.threads_per_rank), cores / ranks / std::max(trainers, 1.0));
+}
+
 bool has_aggressor(const Placement& placement) {
   return std::any_of(placement.tenants.begin(), placement.tenants.end(),
                      [](const auto& tenant) { return tenant.neighbour && !tenant.neighbour->is_idle(); });
@@ -69,10 +86,11 @@ double trial_seconds(const Placement& placement, bool vm, bool emulated) {
     const double steps =
         static_cast<double>(w.warmup_steps + w.steps) / share + static_cast<double>(w.later_steps);
     const double images = static_cast<double>(w.batch_size * w.accumulate_steps) * steps;
-    const double gflop = images * gflop_per_image224 * scale * scale;
+    const double images224 = images * scale * scale;
     const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *
-                        static_cast<double>(tenant.threads_per_rank);
-    const double run = w.backend == Backend::cuda ? images / gpu_images_per_second : gflop / rate;
+                        cores_of_rank(placement, tenant);
+    const double run = w.backend == Backend::cuda ? images224 / gpu_images_per_second
+                                                  : images224 * gflop_per_image224 / rate;
     const double setup = vm && emulated ? emulated_setup_seconds : 3.0;
     longest = std::max(longest, setup + run);
   }

@@ -31,6 +31,7 @@ struct Ground {
   Devices devices;
   Workload workload;
   Layers over;  ///< what arms and sweeps lay over the scenario, and so over its cases and tenants too
+  bool knows_devices = true;  ///< else nothing is said of what needs them: they are refused already
 };
 
 /// Of the scenario with what is laid over it.
@@ -45,7 +46,9 @@ Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics
   }
   if (const auto field = in.child("devices", {.text = "GPUs, parts of GPUs and adapters that nodes get",
                                               .absent = "nodes get no devices"})) {
+    const auto complaints = diagnostics.found().size();
     ground.devices = decode_devices(*field, diagnostics);
+    ground.knows_devices = diagnostics.found().size() == complaints;
   }
   ground.over = over;
   return ground;
@@ -90,7 +93,7 @@ PerNode decode_per_node(MapReader& in, const Ground& ground, const Workload& wor
     in.refuse("gpus_per_node",
               "a vGPU needs a type (devices.type, or vgpu_type here; virtrain doctor --devices lists them)");
   }
-  if (per_node.gpus > 0 && devices.kind == DeviceKind::none) {
+  if (per_node.gpus > 0 && devices.kind == DeviceKind::none && ground.knows_devices) {
     in.refuse("gpus_per_node",
               "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
   }
@@ -256,7 +259,7 @@ class CaseDecoder {
     for (const auto& layer : arm) { document.lay(layer); }
     MapReader in(document, "the scenario", diagnostics_);
     MapReader isolation(in.child("isolation", {""}).value(), "isolation", diagnostics_);
-    return decode_neighbour_limits(isolation, guest, diagnostics_);
+    return decode_neighbour_limits(isolation, guest, layers_below(arm, {"guest", "limits"}), diagnostics_);
   }
 
  private:
@@ -337,7 +340,7 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
     block.emplace(*isolation, "isolation", diagnostics);
     scenario.isolation = decode_isolation(*block, diagnostics);
     if (points > 0) { in.refuse("sweep", "isolation has levels in place of a sweep (remove one of them)"); }
-    const auto limits = decode_neighbour_limits(*block, ground.guest, diagnostics);
+    const auto limits = decode_neighbour_limits(*block, ground.guest, {}, diagnostics);
     const About of_victims{.text = "Tenants that train, each measured by itself",
                            .example = Schema::array({{{"name", "trainer"}, {"nodes", 1}}})};
     if (const auto victims = block->child("victims", of_victims)) {
@@ -357,9 +360,6 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   }
   // Beside `cases`, which is refused, the scenario's cases are no victims.
   if (!isolation || cases || document.describes()) { return; }
-  if (!in.has("arms")) {
-    std::erase_if(scenario.arms, [](const Arm& arm) { return arm.base != arm_vm; });
-  }
   check_aggressors(*block, scenario, *scenario.isolation);
   if (!diagnostics.empty()) { return; }
   expand_conditions(scenario, *scenario.isolation);
@@ -393,6 +393,9 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   scenario.guest = ground.guest;
   scenario.devices = ground.devices;
   auto variants = decode_arms(in, diagnostics);
+  if (in.has("isolation") && !in.has("arms") && !document.describes()) {
+    std::erase_if(variants, [](const Variant& variant) { return variant.arm.base != arm_vm; });
+  }
   decode_prices(in, variants, diagnostics);
   auto sweep = decode_sweep(in, "each case runs with its own values", diagnostics);
   refuse_swept_keys(sweep, variants, diagnostics);

@@ -40,7 +40,7 @@ void decode_list(MapReader& in, const char* key, std::size_t least, std::size_t 
 }
 
 std::string not_allowed(const std::string& word, const std::vector<std::string>& allowed) {
-  const auto near = nearest_word(word, allowed);
+  const auto near = meant_word(word, allowed);
   return fmt::format("'{}' is not allowed (allowed: {}{})", excerpt(word), join(allowed, ", "),
                      near ? "; did you mean " + *near + "?" : "");
 }
@@ -138,12 +138,21 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
     in.refuse("recovery_steps", "{} recovery_steps show no recovery (allowed: 0, or {} to {})",
               isolation.recovery_steps, least_recovery_steps, most_recovery_steps);
   }
+  if (isolation.recovery_steps > 0 && !isolation.alone) {
+    in.refuse("recovery_steps", "a victim recovers to what it does alone (add alone to baselines)");
+  }
+  for (const char* key : {"levels", "recovery_steps"}) {
+    if (in.has(key) && in.has("aggressors") && aggressors.empty()) {
+      in.refuse(key, "{} are of aggressors, and there is none (remove {}, or add one)", key, key);
+    }
+  }
   const About of_margin{.text = "Largest slowdown that counts as none", .fallback = isolation.margin};
   if (const auto margin = in.share("margin", 0, 1, of_margin)) { isolation.margin = *margin; }
   return isolation;
 }
 
-vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Diagnostics& diagnostics) {
+vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, const Layers& of_both,
+                                          Diagnostics& diagnostics) {
   auto limits = guest.limits;
   const auto neighbour =
       in.child("neighbour", {.text = "How the neighbour differs from the victim, in every arm",
@@ -152,7 +161,9 @@ vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Dia
   MapReader keys(*neighbour, "neighbour", diagnostics);
   if (const auto field = keys.child(
           "limits", {.text = "What each node of the neighbour may use at most", .absent = "guest.limits"})) {
-    limits = decode_limits(field->inheriting("as in guest.limits"), limits, guest.vcpus, diagnostics);
+    auto own = field->inheriting("as in guest.limits");
+    own.over.insert(own.over.begin(), of_both.begin(), of_both.end());
+    limits = decode_limits(own, limits, guest.vcpus, diagnostics);
   }
   keys.finish();
   return limits;

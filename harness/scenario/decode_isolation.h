@@ -9,7 +9,8 @@ namespace virtrain::harness {
 Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics);
 
 /// `neighbour` of `isolation`: what the neighbour may use in an arm with this guest.
-vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, Diagnostics& diagnostics);
+vmctl::NodeLimits decode_neighbour_limits(MapReader& in, const Guest& guest, const Layers& of_both,
+                                          Diagnostics& diagnostics);
 
 /// Refuses aggressors that are victims, and those that need GPUs where victims have none or are not in VMs.
 void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& isolation);

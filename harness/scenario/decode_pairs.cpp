@@ -123,7 +123,7 @@ void check_extent(MapReader& in, const Scenario& scenario) {
 }
 
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
-  const auto expect = in.child("expect", {.text = "What must hold; else run and compare exit with 1",
+  const auto expect = in.child("expect", {.text = "What must hold; else run and compare --expect exit with 1",
                                           .absent = "nothing is expected"});
   if (!expect) { return; }
   MapReader expectations(*expect, "expect", diagnostics);

@@ -21,9 +21,10 @@ constexpr FixedKey fixed_keys[] = {
 
 /// What bare metal has none of.
 constexpr std::string_view keys_of_vms[] = {
-    "guest.image",         "guest.hugepages",      "guest.topology",        "guest.memory_encryption",
-    "guest.network.vhost", "guest.network.queues", "guest.cpu_model",       "guest.nccl_topology",
-    "devices.clique",      "devices.vfio",         "guest.emulator_threads"};
+    "guest.image",           "guest.hugepages",      "guest.topology",         "guest.memory_encryption",
+    "guest.network.vhost",   "guest.network.queues", "guest.cpu_model",        "guest.nccl_topology",
+    "devices.clique",        "devices.vfio",         "guest.emulator_threads", "devices.between_tenants",
+    "devices.vgpu_scheduler"};
 
 std::string last_part(const std::string& path) {
   return split(path, '.').back();

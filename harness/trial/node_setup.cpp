@@ -38,14 +38,15 @@ void note_plans_failure(LiveTrial& trial, const std::string& what, const TrialNo
   trial.event(what, {{"node", node.live.placement->hostname}, {"reason", error.what()}});
 }
 
-/// Those that ranks of the node may use; the one slice of the shared arm stands for all of its tenant's.
-std::vector<std::string> gpu_addresses(const LiveTrial& trial, const LiveTenant& tenant,
-                                       const TrialNode& node) {
+/// Of the class those that ranks of the node may use; the one slice of the shared arm stands for all of its
+/// tenant's. Of a virtual adapter, which bare metal has none of, its physical one.
+std::vector<std::string> addresses_of(vmctl::DeviceClass wanted, const LiveTrial& trial,
+                                      const LiveTenant& tenant, const TrialNode& node) {
   std::vector<std::string> addresses;
   for (const auto& planned : tenant.plan.nodes) {
     if (trial.is_shared() || &planned == node.live.placement) {
       for (const auto& device : planned.devices) {
-        if (device.device_class == vmctl::DeviceClass::gpu) { addresses.push_back(device.grant.address); }
+        if (device.device_class == wanted) { addresses.push_back(card_of(device.grant)); }
       }
     }
   }
@@ -139,7 +140,15 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
   }
   const auto answer =
       co_await run_in_node(trial.context.io, node.live.agent, gpu_uuid_query(), query_deadline);
-  environment["CUDA_VISIBLE_DEVICES"] = visible_gpus(answer, gpu_addresses(trial, tenant, node));
+  environment["CUDA_VISIBLE_DEVICES"] =
+      visible_gpus(answer, addresses_of(vmctl::DeviceClass::gpu, trial, tenant, node));
+  // Left free, NCCL would take all adapters of the host, where a VM has its own.
+  const auto adapters = addresses_of(vmctl::DeviceClass::rdma_nic, trial, tenant, node);
+  if (!adapters.empty() && !tenant.plan.workload.environment.contains("NCCL_IB_HCA")) {
+    const auto names =
+        co_await run_in_node(trial.context.io, node.live.agent, rdma_name_query(adapters), query_deadline);
+    environment["NCCL_IB_HCA"] = usable_adapters(names);
+  }
   co_return environment;
 }
 

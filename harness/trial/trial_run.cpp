@@ -172,7 +172,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                        : job_nodes.size() == 1  ? RankNetwork::shared_memory
                                                 : RankNetwork::tcp;
   tenant.job = std::make_shared<TenantJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
-                                           trial_.placement.oversubscribed,
+                                           trial_.placement.ranks_sleep,
                                            boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);

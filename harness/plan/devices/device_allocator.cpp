@@ -176,10 +176,11 @@ Slots DeviceAllocator::left_of(const Offer& offer) const {
   return left;
 }
 
-const DeviceSlot* DeviceAllocator::best_single(const Slots& from) const {
+/// `chosen`: those that the node gets beside it.
+const DeviceSlot* DeviceAllocator::best_single(const Slots& from, const Slots& chosen) const {
   const auto count = [&](auto&& relation, const DeviceSlot* slot) {
-    return std::count_if(taken_.begin(), taken_.end(),
-                         [&](const auto& taken) { return relation(*slot, taken); });
+    return std::ranges::count_if(taken_, [&](const auto& taken) { return relation(*slot, taken); }) +
+           std::ranges::count_if(chosen, [&](const auto* one) { return relation(*slot, *one); });
   };
   const auto cost = [&](const DeviceSlot* slot) {
     const auto on_card = count(of_one_card, slot);
@@ -189,8 +190,18 @@ const DeviceSlot* DeviceAllocator::best_single(const Slots& from) const {
                            [&](const auto* a, const auto* b) { return cost(a) < cost(b); });
 }
 
+Slots DeviceAllocator::spread_set(Slots from, std::size_t count) const {
+  Slots chosen;
+  while (chosen.size() < count && !from.empty()) {
+    chosen.push_back(best_single(from, chosen));
+    std::erase(from, chosen.back());
+  }
+  return chosen;
+}
+
 Slots DeviceAllocator::nearest(const Slots& from, std::size_t count) const {
-  return count == 1 ? Slots{best_single(from)} : nearest_set(from, count);
+  if (spread_) { return spread_set(from, count); }
+  return count == 1 ? Slots{best_single(from, {})} : nearest_set(from, count);
 }
 
 DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {

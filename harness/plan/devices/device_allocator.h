@@ -44,7 +44,8 @@ class DeviceAllocator {
   using Slots = std::vector<const DeviceSlot*>;
 
   Slots left_of(const Offer& offer) const;
-  const DeviceSlot* best_single(const Slots& from) const;
+  const DeviceSlot* best_single(const Slots& from, const Slots& chosen) const;
+  Slots spread_set(Slots from, std::size_t count) const;
   Slots nearest(const Slots& from, std::size_t count) const;
   std::vector<Slots> victim_sets(const Slots& left, const Sharing& sharing) const;
   std::vector<DeviceChoice> take_beside(const Slots& victim, const Offer& offer, const Sharing& sharing);

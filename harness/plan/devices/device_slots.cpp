@@ -41,13 +41,15 @@ std::string named(const HostDevice& device) {
   return fmt::format("{} ({})", device.function.address, device.name);
 }
 
-/// By name, uuid and vendor, and by address: its own or its physical function's.
-bool is_selected(const DeviceSelection& select, const HostDevice& device) {
+/// By name and vendor, and by address and uuid: its own or its physical function's.
+bool is_selected(const DeviceSelection& select, const HostDevice& device, const Inventory& inventory) {
   const auto& pci = device.function;
+  const auto* card = pci.physical_function.empty() ? nullptr : find_device(inventory, pci.physical_function);
   return (!select.vendor || *select.vendor == pci.vendor) &&
          (select.addresses.empty() || contains(select.addresses, pci.address) ||
           contains(select.addresses, pci.physical_function)) &&
-         (select.uuids.empty() || contains(select.uuids, device.uuid)) &&
+         (select.uuids.empty() || contains(select.uuids, device.uuid) ||
+          (card != nullptr && contains(select.uuids, card->uuid))) &&
          (select.name.empty() || device.name.find(select.name) != std::string::npos);
 }
 
@@ -57,7 +59,8 @@ Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_c
   Candidates found;
   for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
     for (const auto& device : *list) {
-      if ((device.device_class == device_class || !select.addresses.empty()) && is_selected(select, device)) {
+      if ((device.device_class == device_class || !select.addresses.empty()) &&
+          is_selected(select, device, inventory)) {
         found.push_back(&device);
       }
     }
@@ -256,7 +259,7 @@ void offer_type(const Candidates& devices, const std::string& wanted, Offer& off
   }
 }
 
-/// Leaves out what a run or a quarantine withholds, and all beyond `select.count`.
+/// Leaves out what a run or a quarantine withholds, and all cards beyond `select.count`.
 void limit(Offer& offer, const DeviceSelection& select, const Inventory& inventory) {
   std::set<std::string> said;
   std::erase_if(offer.slots, [&](const DeviceSlot& slot) {
@@ -268,9 +271,15 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
     }
     return false;
   });
-  if (select.count && static_cast<std::size_t>(*select.count) < offer.slots.size()) {
-    offer.slots.resize(static_cast<std::size_t>(*select.count));
-  }
+  if (!select.count) { return; }
+  // Of a card that counts all parts may be had.
+  std::set<std::string> cards;
+  std::erase_if(offer.slots, [&](const DeviceSlot& slot) {
+    if (cards.contains(slot.card)) { return false; }
+    if (static_cast<std::int64_t>(cards.size()) == *select.count) { return true; }
+    cards.insert(slot.card);
+    return false;
+  });
 }
 
 }  // namespace
@@ -321,8 +330,10 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
   return offer;
 }
 
-Offer offered_nics(const Nics& nics, const Inventory& inventory, bool for_vms) {
+Offer offered_nics(const Devices& devices, const Inventory& inventory, bool for_vms) {
   Offer offer;
+  if (!devices.nics) { return offer; }
+  const auto& nics = *devices.nics;
   for (const auto* device : candidates(nics.select, vmctl::DeviceClass::rdma_nic, inventory, offer)) {
     if (nics.kind == NicKind::passthrough) {
       offer_whole(*device, inventory, offer, for_vms);
@@ -331,6 +342,7 @@ Offer offered_nics(const Nics& nics, const Inventory& inventory, bool for_vms) {
     }
   }
   limit(offer, nics.select, inventory);
+  for (auto& slot : offer.slots) { slot.device.vfio = devices.vfio; }
   return offer;
 }
 

@@ -33,8 +33,8 @@ struct Offer {
 /// `for_vms`: some arm gives them to VMs, which takes an IOMMU.
 Offer offered_devices(const Devices& devices, const std::string& vgpu_type, const vmctl::Inventory& inventory,
                       bool for_vms);
-/// RDMA adapters, or whatever is named by address.
-Offer offered_nics(const Nics& nics, const vmctl::Inventory& inventory, bool for_vms);
+/// RDMA adapters, or whatever is named by address, of which VMs get as they get `devices`.
+Offer offered_nics(const Devices& devices, const vmctl::Inventory& inventory, bool for_vms);
 
 /// Whether a type of this name is cut out of a MIG instance ("A100-2-10C") and not of time ("A100-10C").
 bool is_mig_backed(const std::string& vgpu_type_name);

@@ -100,6 +100,13 @@ TEST_CASE("on bare metal a tenant sees its own GPUs, by their UUIDs") {
   CHECK_THROWS_AS(visible_gpus("No devices were found\n", {"0000:17:00.0"}), Error);
 }
 
+TEST_CASE("on bare metal NCCL takes the node's adapters and no others") {
+  CHECK(usable_adapters("mlx5_1\nmlx5_0\n") == "=mlx5_0,mlx5_1");
+  CHECK_THROWS_WITH(usable_adapters("\n"), Contains("they have none"));
+  const auto query = rdma_name_query({"0000:98:00.0"});
+  CHECK(query[1] == "/sys/bus/pci/devices/0000:98:00.0/infiniband");
+}
+
 TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm") {
   TenantPlacement tenant;
   tenant.workload.backend = Backend::cuda;

@@ -32,6 +32,23 @@ TEST_CASE("what the study's plan wants of its host: a demand for each placement,
   }
 }
 
+TEST_CASE("the doctor hears of schedulers that a scenario sets") {
+  auto scenario = load_scenario(std::string(VIRTRAIN_SOURCE_DIR) + "/scenarios/isolation-vgpu.yaml");
+  for (auto& arm : scenario.arms) {
+    for (auto& one : arm.cases) {
+      one.devices.vgpu_type.clear();
+      for (auto& tenant : one.tenants) { tenant.vgpu_type = "T4-4C"; }
+    }
+  }
+  const auto plan = make_plan(
+      scenario, vmctl::load_inventory(std::string(VIRTRAIN_BINARY_DIR) + "/hosts/mdev-host"), false);
+  std::set<std::optional<vmctl::VgpuScheduler>> schedulers;
+  for (const auto& demand : device_demands(plan, scenario)) { schedulers.insert(demand.vgpu_scheduler); }
+  CHECK(schedulers == std::set<std::optional<vmctl::VgpuScheduler>>{vmctl::VgpuScheduler::best_effort,
+                                                                    vmctl::VgpuScheduler::equal_share,
+                                                                    vmctl::VgpuScheduler::fixed_share});
+}
+
 TEST_CASE("a plan without devices wants nothing of them") {
   const auto scenario = load_scenario(std::string(VIRTRAIN_SOURCE_DIR) + "/scenarios/quickstart.yaml");
   Plan plan;
