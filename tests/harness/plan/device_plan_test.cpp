@@ -398,37 +398,6 @@ TEST_CASE("kind vf: nodes get virtual functions of what is named, made or to be 
   CHECK_THAT(refusal(device_scenario(devices, one), inventory), Contains("it has no virtual functions"));
 }
 
-TEST_CASE("parts are spread within a node too, and a card that counts has all of its parts") {
-  const std::string both = "{kind: vf, select: {address: [0000:98:00.0, 0000:98:00.1]";
-  const auto cards = [&](const std::string& more) {
-    const auto plan = plan_of(device_scenario(both + more, "{gpus_per_node: 2}"), host("r750xa"));
-    std::set<std::string> found;
-    for (const auto& device : node(plan, 0).devices) { found.insert(card_of(device.grant)); }
-    return found.size();
-  };
-  CHECK(cards("}}") == 1);
-  CHECK(cards("}, spread: true}") == 2);
-  CHECK(cards(", count: 2}, spread: true}") == 2);
-  CHECK(cards(", count: 1}, spread: true}") == 1);
-}
-
-TEST_CASE("a virtual function is selected by its card's UUID too") {
-  auto inventory = host("vendor-vfio-host");
-  at(inventory, "0000:41:00.0").uuid = "GPU-card";
-  const auto plan =
-      plan_of(device_scenario("{kind: vgpu, type: L40S-12C, select: {uuid: [GPU-card], count: 1}}",
-                              "{nodes: 2, gpus_per_node: 1}"),
-              inventory);
-  CHECK(node(plan, 0).devices[0].grant.physical_function == "0000:41:00.0");
-}
-
-TEST_CASE("adapters' memory is mapped as that of the node's other devices") {
-  const auto plan = plan_of(
-      device_scenario("{kind: passthrough, vfio: iommufd, nics: {kind: passthrough}}", "{gpus_per_node: 1}"),
-      host("hgx-h200"));
-  for (const auto& device : node(plan, 0).devices) { CHECK(device.vfio == vmctl::Vfio::iommufd); }
-}
-
 TEST_CASE("the domain's NUMA cells follow the cores, and its memory comes from their nodes") {
   const auto s =
       device_scenario("{kind: passthrough, select: {address: [0000:17:00.0, 0000:b1:00.0]}, clique: all}",

@@ -360,24 +360,6 @@ TEST_CASE("the estimate grows with the work, and emulation and settling cost tim
   sum = 0;
   for (const auto& trial : with_gpus.trials) { sum += trial.estimate_seconds; }
   CHECK(with_gpus.estimate_seconds > sum + static_cast<double>(with_gpus.device_bindings));
-  // Of GPUs by the pixels; of CPUs by the cores that a rank has, whatever threads it starts.
-  const auto of_gpus = [](const std::string& size) {
-    auto wanted = gpu_scenario(two_gpus, "{kind: passthrough}");
-    for (auto& arm : wanted.arms) {
-      for (auto& tenant : arm.cases[0].tenants) {
-        tenant.workload.image_size = std::stoi(size);
-        tenant.workload.steps = 100000;
-      }
-    }
-    return make_plan(wanted, gpu_host(), false).estimate_seconds;
-  };
-  CHECK(of_gpus("448") / of_gpus("224") == Approx(4).epsilon(0.05));
-  const std::string long_run = "backend: cpu, image_size: 64, steps: 100000, batch_size: 4";
-  CHECK(seconds(long_run + ", threads: 64", false) == Approx(seconds(long_run, false)));
-  const auto limited = [&](const std::string& guest) {
-    return make_plan(scenario(one_node, "arms: [vm]\n", guest, long_run), host(1, 2), false).estimate_seconds;
-  };
-  CHECK(limited("vcpus: 2, limits: {cpu: 50%}") / limited("vcpus: 2") == Approx(2).epsilon(0.05));
   // More nanoseconds than 64 bits hold.
   const auto long_one = make_plan(
       scenario(one_node, "arms: [vm]\n", "vcpus: 2", "backend: cpu, steps: 1000000, batch_size: 4096"),

@@ -1,5 +1,7 @@
 // Estimates of trials with neighbours, against what was measured.
 
+#include "harness/plan/trial_seconds.h"
+
 #include <algorithm>
 
 #include "harness/plan/plan.h"
@@ -53,6 +55,31 @@ TEST_CASE("the estimate knows that a neighbour on the victim's core takes its sh
   const double alone = seconds("vm"), beside = seconds("vm+cpu@100%");
   CHECK(seconds("vm", "  share: core\n  recovery_steps: 10\n") == alone);
   CHECK(seconds("vm+cpu@100%", "  share: core\n  recovery_steps: 10\n") > beside);
+}
+
+TEST_CASE("the estimate is by the pixels of images, and by the cores that a rank has") {
+  const auto seconds = [](const std::string& workload, const std::string& guest) {
+    const auto scenario =
+        decode_scenario("name: long\nworkload: {image_size: 64, steps: 100000, batch_size: 4, " + workload +
+                            "}\nguest: {memory: 1GiB, " + guest +
+                            "}\ncases: [{name: a, tenants: [{nodes: 1}]}]\narms: [vm]\n",
+                        "long.yaml");
+    return trial_seconds(make_plan(scenario, cores(4), false).placements.at(0), true, false);
+  };
+  const double plain = seconds("backend: cpu", "vcpus: 2");
+  CHECK(seconds("backend: cpu, threads: 64", "vcpus: 2") == Approx(plain));
+  CHECK(seconds("backend: cpu, threads: 1", "vcpus: 2") / plain == Approx(2).epsilon(0.05));
+  CHECK(seconds("backend: cpu", "vcpus: 2, limits: {cpu: 50%}") / plain == Approx(2).epsilon(0.05));
+  // Of a GPU, which this host lacks: 224 px against twice as many each way.
+  auto gpu = decode_scenario(
+      "name: gpu\nworkload: {backend: cpu, image_size: 224, steps: 100000, batch_size: 4}\n"
+      "guest: {memory: 1GiB, vcpus: 2}\ncases: [{name: a, tenants: [{nodes: 1}]}]\narms: [vm]\n",
+      "gpu.yaml");
+  auto placement = make_plan(gpu, cores(4), false).placements.at(0);
+  placement.tenants[0].workload.backend = Backend::cuda;
+  const double at_224 = trial_seconds(placement, true, false);
+  placement.tenants[0].workload.image_size = 448;
+  CHECK(trial_seconds(placement, true, false) / at_224 == Approx(4).epsilon(0.05));
 }
 
 TEST_CASE("the shipped matrices of a host without KVM take what their files say") {

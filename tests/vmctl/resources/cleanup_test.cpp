@@ -196,15 +196,12 @@ TEST_CASE("what a dead run has changed of a device stays so while a live run has
   const auto dead = dead_owner("dead-card");
   journal.acquire(dead, {"device:0000:41:00.0"});
   journal.intent(dead, EffectKind::device_settings, "0000:41:00.0", "{}");
-  journal.intent(dead, EffectKind::service, "virtrain-test-none.service");
   FakeHypervisor libvirt;
   auto view = find_leftovers(&libvirt, &journal, Caller{});
   CHECK(has(view.leftovers, EffectKind::device_settings, "0000:41:00.0"));
-  CHECK(has(view.leftovers, EffectKind::service, "virtrain-test-none.service"));
   journal.acquire(this_process("live-card", ""), {"device:0000:41:00.0"});
   view = find_leftovers(&libvirt, &journal, Caller{});
   CHECK(has(view.in_use, EffectKind::device_settings, "0000:41:00.0"));
-  CHECK(has(view.in_use, EffectKind::service, "virtrain-test-none.service"));
 }
 
 TEST_CASE("what another clean has put back since the search is not put back again") {
