@@ -17,6 +17,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"
+#include "tests/support/temporary_folder.h"
 #include "tests/vmctl/resources/support.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/slice/cgroups.h"
@@ -226,6 +227,36 @@ TEST_CASE("what another clean has put back since the search is not put back agai
     CHECK_THAT(result.failed[0].second, virtrain::test::Contains("experiment next has it now"));
   }
   CHECK(journal.quarantined().empty());
+}
+
+TEST_CASE("a run's own libvirt daemon, which nobody ends any more, ends with its folder") {
+  const TemporaryFolder folder;
+  TemporaryJournal temporary("daemon-left");
+  const auto program = folder.path / "libvirtd", runtime = folder.path / "vt-run";
+  fs::copy_file("/bin/sleep", program);
+  fs::create_directory(runtime);
+  const auto start = [&](const fs::path& said) {
+    const std::string variable = "XDG_RUNTIME_DIR=" + said.string();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      const char* const environment[] = {variable.c_str(), nullptr};
+      ::execle(program.c_str(), "libvirtd", "100", nullptr, environment);
+      ::_exit(127);
+    }
+    while (process_variable(pid, "XDG_RUNTIME_DIR") != said.string()) {}
+    return pid;
+  };
+  const auto its = start(runtime), other = start(folder.path);
+  temporary.journal.intent(dead_owner("daemon-left"), EffectKind::file, runtime.string());
+  FakeHypervisor libvirt;
+  auto view = find_leftovers(&libvirt, &temporary.journal, Caller{});
+  std::erase_if(view.leftovers, [&](const Leftover& one) { return one.name != runtime.string(); });
+  clean(view, &libvirt, &temporary.journal);
+  CHECK_FALSE(fs::exists(runtime));
+  CHECK(::waitpid(its, nullptr, WNOHANG) == its);
+  CHECK(::waitpid(other, nullptr, WNOHANG) == 0);
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
 }
 
 TEST_CASE("what begins while clean looks around is in use") {
