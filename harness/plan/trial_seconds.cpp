@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
+
 namespace virtrain::harness {
 namespace {
 
