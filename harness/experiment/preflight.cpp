@@ -72,6 +72,19 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
   }
 }
 
+/// Of the limits those that are named.
+template <auto... members>
+vmctl::NodeLimits only(const vmctl::NodeLimits& limits) {
+  vmctl::NodeLimits kept;
+  ((kept.*members = limits.*members), ...);
+  return kept;
+}
+constexpr auto cpu_of = only<&vmctl::NodeLimits::cpu_cores>;
+constexpr auto disk_of = only<&vmctl::NodeLimits::disk_read, &vmctl::NodeLimits::disk_write,
+                              &vmctl::NodeLimits::disk_read_iops, &vmctl::NodeLimits::disk_write_iops>;
+constexpr auto network_of = only<&vmctl::NodeLimits::network_in, &vmctl::NodeLimits::network_out>;
+constexpr auto resctrl_of = only<&vmctl::NodeLimits::llc, &vmctl::NodeLimits::memory_bandwidth>;
+
 /// A limit that cannot be had is refused: it would look like a mitigation that does nothing.
 void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
   std::vector<std::string> refused;
@@ -88,37 +101,33 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
       const auto refuse = [&](const vmctl::NodeLimits& which, const std::string& why) {
         add_once(refused, fmt::format("limits ({}): {}", vmctl::limits_text(which), why));
       };
-      vmctl::NodeLimits cpu, disk, network, resctrl;
-      cpu.cpu_cores = limits.cpu_cores;
-      std::tie(disk.disk_read, disk.disk_write, disk.disk_read_iops, disk.disk_write_iops) =
-          std::tie(limits.disk_read, limits.disk_write, limits.disk_read_iops, limits.disk_write_iops);
-      std::tie(network.network_in, network.network_out) = std::tie(limits.network_in, limits.network_out);
-      std::tie(resctrl.llc, resctrl.memory_bandwidth) = std::tie(limits.llc, limits.memory_bandwidth);
       if (mode != HostMode::system && limits.cpu_cores) {
-        refuse(cpu, fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",
-                                to_string(mode)));
+        refuse(cpu_of(limits),
+               fmt::format("mode {} has no cgroups that bound CPU time (allowed: mode system)",
+                           to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_disk() && !vm) {
-        refuse(disk,
+        refuse(disk_of(limits),
                fmt::format(
                    "mode {} has no cgroups that bound the disk of slices (allowed: mode system, or arm vm)",
                    to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_network() && vm) {
-        refuse(network, fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)",
-                                    to_string(mode)));
+        refuse(
+            network_of(limits),
+            fmt::format("mode {} cannot bound the network of VMs (allowed: mode system)", to_string(mode)));
       }
       if (mode != HostMode::system && limits.of_resctrl()) {
-        refuse(resctrl, fmt::format("mode {} cannot write {} (allowed: mode system)", to_string(mode),
-                                    "/sys/fs/resctrl"));
+        refuse(resctrl_of(limits), fmt::format("mode {} cannot write {} (allowed: mode system)",
+                                               to_string(mode), "/sys/fs/resctrl"));
       }
       if (limits.of_network() && kind == vmctl::NodeKind::shared_slice) {
-        refuse(network,
+        refuse(network_of(limits),
                "bare_metal_shared has no network of its own to bound (allowed: arms bare_metal and vm)");
       }
       if (writes_to_memory && (limits.disk_write || limits.disk_write_iops)) {
         refuse(
-            disk,
+            disk_of(limits),
             "mirror guests write to memory (allowed: arm bare_metal, a guest.image with a disk of its own, "
             "or aggressor disk, whose VM has one)");
       }

@@ -20,8 +20,8 @@ using Device = void*;
 /// The library, as long as it is needed: the driver counts who has it open.
 class Library {
  public:
-  Library(const std::string& file, std::string operation)
-      : operation_(std::move(operation)), handle_(::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  explicit Library(std::string operation)
+      : operation_(std::move(operation)), handle_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) { fail(::dlerror()); }
     try {
       call<>("nvmlInit_v2");
@@ -76,15 +76,14 @@ VgpuScheduling read_from(const Library& nvml, Device device) {
 
 }  // namespace
 
-VgpuScheduling read_vgpu_scheduling(const std::string& address, const std::string& library) {
-  const Library nvml(library, "read the vGPU scheduler of " + address);
+VgpuScheduling read_vgpu_scheduling(const std::string& address) {
+  const Library nvml("read the vGPU scheduler of " + address);
   return read_from(nvml, nvml.device(address));
 }
 
-void set_vgpu_scheduling(const std::string& address, const VgpuScheduling& wanted,
-                         const std::string& library) {
+void set_vgpu_scheduling(const std::string& address, const VgpuScheduling& wanted) {
   const auto operation = "set the vGPU scheduler of " + address;
-  const Library nvml(library, operation);
+  const Library nvml(operation);
   auto* const device = nvml.device(address);
   SchedulerState state{wanted.policy, wanted.mode, wanted.parameter, 0};
   nvml.call("nvmlDeviceSetVgpuSchedulerState", device, &state);

@@ -18,12 +18,9 @@ struct VgpuScheduling {
 };
 BOOST_DESCRIBE_STRUCT(VgpuScheduling, (), (policy, mode, parameter))
 
-inline constexpr const char* nvml_library = "libnvidia-ml.so.1";
-
 /// Throws Error(host_unable) with NVML's words where the library is not there, or the card no vGPU host.
-VgpuScheduling read_vgpu_scheduling(const std::string& address, const std::string& library = nvml_library);
+VgpuScheduling read_vgpu_scheduling(const std::string& address);
 /// Until the driver is loaded again; the card may carry no vGPU. Throws Error(host_unable).
-void set_vgpu_scheduling(const std::string& address, const VgpuScheduling& wanted,
-                         const std::string& library = nvml_library);
+void set_vgpu_scheduling(const std::string& address, const VgpuScheduling& wanted);
 
 }  // namespace virtrain::vmctl

@@ -205,8 +205,10 @@ std::vector<std::string> DeviceLender::stop_using_kvm() {
   for (const auto& effect : opened) {
     try {
       undo_and_forget(journal_, effect);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::busy) { failures.emplace_back(error.what()); }  // that run closes it
+    } catch (const std::exception& failure) {
+      const auto* error = dynamic_cast<const Error*>(&failure);
+      const bool another_run_closes_it = error != nullptr && error->code() == ErrorCode::busy;
+      if (!another_run_closes_it) { failures.emplace_back(failure.what()); }
     }
   }
   return failures;

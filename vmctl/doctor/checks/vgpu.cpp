@@ -197,8 +197,7 @@ CheckAnswer scheduler_is_known(const DeviceHost& host) {
   return none_of(offenders, join(known, ", "),
                  "set devices.vgpu_scheduler in the scenario, or RmPVMRL in /etc/modprobe.d "
                  "(NVreg_RegistryDwords=\"RmPVMRL=0x01\": equal share) and restart; nvidia-smi vgpu -ss "
-                 "shows it. Under best "
-                 "effort a tenant alone gets everything");
+                 "shows it. Under best effort a tenant alone gets everything");
 }
 
 /// Plugin parameters of vGPUs that exist, by device.
