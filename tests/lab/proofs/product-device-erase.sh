@@ -8,9 +8,8 @@
 . ./support/host_state.sh
 . ./support/product.sh
 . ./support/device_memory.sh
-disk=0000:00:11.0
 before=$(host_state)
-blkdiscard --zeroout "$(disk_of $disk)" # its first block says lab-disk-0: the probes leave a disk with data alone
+zero_disk
 probed erased "$(whole $disk erase)"
 expect "with between_tenants: erase" "${leaks//leak/not_found}" "$results"
 unchanged "the host afterwards" "$before"

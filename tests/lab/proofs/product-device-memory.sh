@@ -8,9 +8,8 @@
 . ./support/host_state.sh
 . ./support/product.sh
 . ./support/device_memory.sh
-disk=0000:00:11.0
 before=$(host_state)
-blkdiscard --zeroout "$(disk_of $disk)" # its first block says lab-disk-0: the probes leave a disk with data alone
+zero_disk
 probed keeps "$(whole $disk none)"
 expect "without a policy" "$leaks" "$results"
 expect "leaks that name the cure" 4 "$(cures keeps "between_tenants: erase")"

@@ -1,6 +1,10 @@
 # shellcheck shell=bash
 # What a tenant's VM leaves in a lent device, by virtrain's own probes. Sourced after product.sh.
 
+disk=0000:00:11.0
+# Its first block says lab-disk-0, and the probes leave a disk with data alone.
+zero_disk() { blkdiscard --zeroout "$(disk_of $disk)"; }
+
 # whole ADDRESS POLICY: `devices` of a scenario that lends that function.
 whole() { echo "{kind: passthrough, select: {address: [\"$1\"]}, between_tenants: $2}"; }
 # probed NAME DEVICES: the security probes of a scenario that lends one of the devices; result and control of those of its memory.
