@@ -23,13 +23,10 @@ const WinogradKernelSet* kernels_for(const Layout& source, const Layout& destina
     };
     return is(source, activation) && is(destination, activation) && is(master, weights);
   };
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      are(tag::nChw16c, tag::OIhw16i16o)) {
+  if (onednn::may_use(dnnl_cpu_isa_avx512_core) && are(tag::nChw16c, tag::OIhw16i16o)) {
     return &winograd_avx512;
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && are(tag::nChw8c, tag::OIhw8i8o)) {
-    return &winograd_avx2;
-  }
+  if (onednn::may_use(dnnl_cpu_isa_avx2) && are(tag::nChw8c, tag::OIhw8i8o)) { return &winograd_avx2; }
 #endif
   return nullptr;
 }
