@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/contains.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

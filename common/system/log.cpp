@@ -7,7 +7,7 @@
 
 #include "common/system/time.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::log {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "common/files/reading.h"
 #include "common/system/cgroups.h"
-#include "common/text/text.h"
 #include "common/text/units.h"
 
 namespace virtrain {

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "common/files/reading.h"
 #include "common/text/scanner.h"
-#include "common/text/text.h"
 
 namespace virtrain {
 namespace {

@@ -8,9 +8,10 @@
 #include <chrono>
 #include <thread>
 
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 
 namespace virtrain {
 namespace {

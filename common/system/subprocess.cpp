@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain {

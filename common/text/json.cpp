@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/unicode.h"
@@ -163,6 +164,12 @@ std::string safe_json_text(std::string_view text) {
 
 std::string dump_json(const nlohmann::json& value, int indent) {
   return safe_json_text(value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+const nlohmann::json& member(const nlohmann::json& value, const char* key) {
+  static const nlohmann::json none;
+  const auto found = value.is_object() ? value.find(key) : value.end();
+  return found == value.end() ? none : *found;
 }
 
 std::string text_in(const nlohmann::json& value, const char* key) {

@@ -41,6 +41,8 @@ std::string dump_json(const nlohmann::json& value, int indent = -1);
 /// As above, of JSON text that is there already.
 std::string safe_json_text(std::string_view text);
 
+/// What an object has under that key; null where it has nothing, or `value` is no object.
+const nlohmann::json& member(const nlohmann::json& value, const char* key);
 /// The text that an object has under that key; empty where it has none, or `value` is no object.
 std::string text_in(const nlohmann::json& value, const char* key);
 

@@ -7,8 +7,6 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/text/text.h"
-#include "common/unique_fd.h"
 
 namespace virtrain {
 namespace {
@@ -36,19 +34,6 @@ std::string Sha256::finish() {
 std::string sha256(std::string_view bytes) {
   Sha256 hash;
   hash.update(bytes);
-  return hash.finish();
-}
-
-std::string sha256_of_file(const std::filesystem::path& file) {
-  const auto open = open_to_read(file);
-  Sha256 hash;
-  constexpr std::size_t piece_bytes = std::size_t{1} << 20;
-  for (bool more = true; more;) {
-    const auto piece = open ? read_at_most(open.get(), piece_bytes) : std::nullopt;
-    if (!piece) { throw Error("hash " + file.string(), ErrorCode::not_found, "the file cannot be read"); }
-    hash.update(*piece);
-    more = !piece->empty();
-  }
   return hash.finish();
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -23,7 +22,5 @@ class Sha256 {
 
 /// SHA-256 of the bytes, 64 hexadecimal digits.
 std::string sha256(std::string_view bytes);
-/// Of a file's content. Throws Error(not_found).
-std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace virtrain

@@ -3,7 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::harness {
 

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "harness/agent/agent.h"
 
 namespace {

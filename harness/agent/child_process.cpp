@@ -6,23 +6,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <thread>
 
 #include "common/error.h"
 #include "common/system/process_info.h"
-#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
-
-std::array<UniqueFd, 2> make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) { throw errno_error("pipe", errno); }
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
-}
 
 void set_non_blocking(const UniqueFd& fd) {
   ::fcntl(fd.get(), F_SETFL, ::fcntl(fd.get(), F_GETFL) | O_NONBLOCK);
@@ -57,16 +49,16 @@ ChildProcess start_process(const ProcessSpec& spec) {
   auto in = make_pipe(), out = make_pipe(), err = make_pipe(), failure = make_pipe();
   const pid_t pid = ::fork();
   if (pid < 0) { throw errno_error("fork", errno); }
-  if (pid == 0) { become(spec, in[0].get(), out[1].get(), err[1].get(), failure[1].get()); }
-  failure[1].reset();
+  if (pid == 0) { become(spec, in.read.get(), out.write.get(), err.write.get(), failure.write.get()); }
+  failure.write.reset();
   int reason = 0;
   ssize_t got = 0;
-  do { got = ::read(failure[0].get(), &reason, sizeof reason); } while (got < 0 && errno == EINTR);
+  do { got = ::read(failure.read.get(), &reason, sizeof reason); } while (got < 0 && errno == EINTR);
   if (got == sizeof reason) {
     ::waitpid(pid, nullptr, 0);
     throw errno_error("start " + spec.argv[0], reason);
   }
-  ChildProcess child{pid, std::move(in[1]), std::move(out[0]), std::move(err[0])};
+  ChildProcess child{pid, std::move(in.write), std::move(out.read), std::move(err.read)};
   for (const auto* fd : {&child.standard_input, &child.standard_output, &child.standard_error}) {
     set_non_blocking(*fd);
   }

@@ -8,7 +8,7 @@
 #include <deque>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "harness/agent/frame.h"
 
 namespace virtrain::harness {

@@ -15,8 +15,11 @@
 #include <cerrno>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/system/time.h"
-#include "common/text/text.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "harness/agent/pci_report.h"
 #include "harness/agent/telemetry.h"
 

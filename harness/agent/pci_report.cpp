@@ -3,8 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::harness {
 namespace {

@@ -14,8 +14,8 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "harness/agent/frame.h"
 #include "harness/agent/rsh_socket.h"
 

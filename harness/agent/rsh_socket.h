@@ -3,7 +3,7 @@
 #include <map>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::harness {
 

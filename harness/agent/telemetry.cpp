@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "common/files/reading.h"
 #include "common/system/memory_limit.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/contains.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

@@ -9,9 +9,10 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/scenario/decode.h"
-#include "harness/scenario/scenario_keys.h"
+#include "harness/scenario/decode/decode.h"
+#include "harness/scenario/yaml/scenario_keys.h"
 #include "results/changes/read_changes.h"
 #include "results/statistics/statistics.h"
 

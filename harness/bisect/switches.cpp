@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -38,11 +39,6 @@ constexpr ByHand by_hand[] = {
 constexpr std::string_view put_it_back =
     "put the old one back, run the scenario with a --label, and compare with that of now";
 
-std::string_view plain(std::string_view fact) {
-  constexpr std::string_view prefix = "host.";
-  return fact.starts_with(prefix) ? fact.substr(prefix.size()) : fact;
-}
-
 /// The value as a scenario writes it; nothing for a list of several, or a word where a number must be.
 std::optional<std::string> scenario_value(const std::string& value, std::string_view unit) {
   if (value.find(',') != std::string::npos) { return std::nullopt; }
@@ -69,14 +65,14 @@ std::string Suspected::words() const {
 Suspected suspected_fact(const results::Suspect& suspect) {
   Suspected result{suspect.fact, suspect.before, suspect.after, {}, {}};
   for (const auto& [fact, key, unit] : fact_keys) {
-    if (fact != plain(suspect.fact)) { continue; }
+    if (fact != results::without_host(suspect.fact)) { continue; }
     const auto before = scenario_value(suspect.before, unit);
     const auto after = scenario_value(suspect.after, unit);
     if (before && after) { result.setting = Setting{std::string(key), before, after}; }
   }
   if (result.setting) { return result; }
-  const auto* const row =
-      std::ranges::find_if(by_hand, [&](const ByHand& one) { return one.fact == plain(suspect.fact); });
+  const auto* const row = std::ranges::find_if(
+      by_hand, [&](const ByHand& one) { return one.fact == results::without_host(suspect.fact); });
   result.why_not = row == std::end(by_hand) ? put_it_back : row->words;
   return result;
 }

@@ -17,8 +17,9 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
-#include "common/system/user_folders.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/version.h"
 #include "harness/cli/commands.h"

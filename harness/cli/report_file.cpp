@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 

@@ -8,9 +8,9 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
-#include "common/system/user_folders.h"
 #include "common/text/units.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "harness/schedule/schedule.h"
 
 namespace virtrain::harness {

@@ -12,7 +12,7 @@
 #include "harness/cli/report_file.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/exchange/files/work_folder.h"
 #include "results/tables/security_table.h"
 

@@ -7,6 +7,8 @@
 #include <optional>
 #include <set>
 
+#include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/evidence/said.h"
 

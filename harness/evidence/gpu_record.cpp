@@ -3,7 +3,8 @@
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 
-#include "common/text/text.h"
+#include "common/text/json.h"
+#include "common/text/printable.h"
 #include "harness/evidence/said.h"
 
 namespace virtrain::harness {

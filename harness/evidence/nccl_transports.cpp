@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

@@ -14,11 +14,4 @@ inline const nlohmann::json& said(const std::optional<nlohmann::json>& record) {
   return record ? *record : none;
 }
 
-/// A member of an object; null where there is no such object or member.
-inline const nlohmann::json& member(const nlohmann::json& object, const char* name) {
-  static const nlohmann::json none;
-  const auto found = object.is_object() ? object.find(name) : object.end();
-  return found == object.end() ? none : *found;
-}
-
 }  // namespace virtrain::harness

@@ -11,7 +11,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "common/version.h"
 #include "harness/experiment/experiment_runner.h"
 #include "harness/experiment/judge.h"

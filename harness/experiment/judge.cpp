@@ -5,7 +5,7 @@
 
 #include "common/model/leak.h"
 #include "common/system/log.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/comparison/verdict.h"
 
 namespace virtrain::harness {

@@ -10,6 +10,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/experiment/cuda_host.h"
 #include "harness/job/programs.h"

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 

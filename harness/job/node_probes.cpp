@@ -11,6 +11,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/scenario/scenario.h"
 

@@ -12,6 +12,7 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

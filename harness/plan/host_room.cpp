@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/node_group.h"
 

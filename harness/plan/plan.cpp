@@ -8,6 +8,8 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/baselines.h"

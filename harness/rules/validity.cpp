@@ -7,7 +7,7 @@
 #include <set>
 
 #include "common/model/workload.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "harness/rules/throughput_check.h"
 #include "harness/rules/validity_rules.h"
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/contains.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
 #include "harness/evidence/gpu_record.h"
 #include "harness/evidence/said.h"

@@ -7,9 +7,10 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/user_folders.h"
 #include "common/system/subprocess.h"
-#include "common/system/user_folders.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::harness {
 namespace {

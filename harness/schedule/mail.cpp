@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/schedule/command_paths.h"
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::harness {
 namespace {

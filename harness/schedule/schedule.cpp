@@ -12,10 +12,13 @@
 #include <ctime>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
-#include "common/system/user_folders.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

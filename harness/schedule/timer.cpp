@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

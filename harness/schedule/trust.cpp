@@ -8,8 +8,8 @@
 #include <cerrno>
 
 #include "common/error.h"
-#include "common/system/file_trust.h"
-#include "common/text/text.h"
+#include "common/files/file_trust.h"
+#include "common/text/printable.h"
 #include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {

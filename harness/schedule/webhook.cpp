@@ -10,7 +10,9 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/schedule/trust.h"

@@ -7,6 +7,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

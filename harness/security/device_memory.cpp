@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/security/node_memory.h"
 #include "harness/security/probe_nodes.h"

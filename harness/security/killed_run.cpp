@@ -11,6 +11,7 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

@@ -4,6 +4,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/guest_gpus.h"

@@ -1,8 +1,10 @@
 #include "harness/trial/live_nodes.h"
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/node_group.h"

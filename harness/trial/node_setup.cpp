@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/guest_gpus.h"

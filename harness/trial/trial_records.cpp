@@ -6,6 +6,8 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/evidence/gpu_facts.h"
 #include "harness/evidence/host_energy.h"

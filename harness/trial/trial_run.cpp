@@ -9,7 +9,6 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
-#include "common/text/text.h"
 #include "harness/job/programs.h"
 #include "harness/trial/node_setup.h"
 #include "harness/trial/trial_records.h"

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::results {

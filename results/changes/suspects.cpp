@@ -15,16 +15,12 @@ constexpr std::array<std::string_view, 6> never_causes = {"boot_id",    "uptime"
 constexpr double least_fit = 0.5;
 constexpr std::size_t most_suspects = 5;
 
-std::string_view plain(std::string_view fact) {
-  constexpr std::string_view prefix = "host.";
-  return fact.starts_with(prefix) ? fact.substr(prefix.size()) : fact;
-}
-
 /// How likely a fact of this kind is to change what is measured, where all else is the same.
 double weight_of(std::string_view fact) {
   if (fact == "virtrain") { return 0.9; }
   const auto rules = field_rules();
-  const auto rule = std::ranges::find_if(rules, [&](const auto& one) { return one.field == plain(fact); });
+  const auto rule =
+      std::ranges::find_if(rules, [&](const auto& one) { return one.field == without_host(fact); });
   if (rule == rules.end()) { return 0.6; }
   return rule->rule == FactRule::informative ? 0.5 : 1;
 }
@@ -74,6 +70,11 @@ struct Ranked {
 
 }  // namespace
 
+std::string_view without_host(std::string_view fact) {
+  constexpr std::string_view prefix = "host.";
+  return fact.starts_with(prefix) ? fact.substr(prefix.size()) : fact;
+}
+
 NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const std::string& case_name) {
   NightFacts all;
   const auto note = [&](const std::string& key, const std::string& value) {
@@ -88,7 +89,7 @@ NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const st
     }
   }
   for (const auto& fact : facts) {
-    const auto is_one = [&](std::string_view never) { return plain(fact.key) == never; };
+    const auto is_one = [&](std::string_view never) { return without_host(fact.key) == never; };
     if (std::ranges::any_of(never_causes, is_one)) { continue; }
     if (case_name.empty() || fact.case_name == case_name) { note(fact.key, fact.value); }
   }
@@ -124,7 +125,7 @@ std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<c
   for (auto& one : ranked) {
     // The host's value and its guests' are one fact.
     const bool twice = std::ranges::any_of(suspects, [&](const Suspect& other) {
-      return plain(other.fact) == plain(one.suspect.fact) && other.after == one.suspect.after;
+      return without_host(other.fact) == without_host(one.suspect.fact) && other.after == one.suspect.after;
     });
     if (!twice && suspects.size() < most_suspects) { suspects.push_back(std::move(one.suspect)); }
   }

@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/store/comparison_data.h"
@@ -14,6 +15,9 @@ namespace virtrain::results {
 /// Values of each fact in one night: "kernel" as nodes saw it, "host.driver", "virtrain", "libvirtd",
 /// "label".
 using NightFacts = std::map<std::string, std::set<std::string>>;
+
+/// The fact's name without "host.", as rules of comparability and scenarios know it.
+std::string_view without_host(std::string_view fact);
 
 /// What a night says of itself and, of its cases and arms, what concerns a series: the case's facts, of all
 /// arms.

@@ -5,6 +5,7 @@
 
 #include "common/model/arm.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::results {

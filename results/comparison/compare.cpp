@@ -8,6 +8,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/model/arm.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/data_index.h"

@@ -1,7 +1,7 @@
 #include <ostream>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/records/exchange_columns.h"

@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

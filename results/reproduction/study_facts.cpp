@@ -5,7 +5,9 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/text/cpu_list.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -14,6 +16,12 @@ namespace {
 
 using nlohmann::json;
 
+/// Something about a study that changes its figures: key of imported trials' `environment`, and its words.
+struct StudyTopic {
+  std::string_view key;
+  std::string_view words;
+};
+/// Everything that is set side by side, in the order it is shown.
 constexpr std::array topics = {
     StudyTopic{"host", "host"},
     StudyTopic{"cpu_model", "processor"},
@@ -127,10 +135,6 @@ std::string joined(const StudyFacts& facts, std::string_view topic) {
 }
 
 }  // namespace
-
-std::span<const StudyTopic> study_topics() {
-  return topics;
-}
 
 StudyFacts study_facts(const Store& store, const std::string& experiment) {
   const auto record = store.experiment(experiment);

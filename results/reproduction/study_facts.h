@@ -2,23 +2,12 @@
 
 #include <map>
 #include <set>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "results/store/store.h"
 
 namespace virtrain::results {
-
-/// Something about a study that changes its figures: key of imported trials' `environment`, and its words.
-struct StudyTopic {
-  std::string_view key;
-  std::string_view words;
-};
-
-/// Everything that is set side by side, in the order it is shown.
-std::span<const StudyTopic> study_topics();
 
 /// What an experiment says of itself, by topic key; several values where its trials differ.
 using StudyFacts = std::map<std::string, std::set<std::string>, std::less<>>;

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <vector>
 
-#include "common/system/file_trust.h"
+#include "common/files/file_trust.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/store/canonical_json.h"
 #include "results/store/own_journal.h"
 #include "results/store/schema/schema.h"

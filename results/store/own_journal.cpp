@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <string>
 
-#include "common/system/file_trust.h"
+#include "common/files/file_trust.h"
 
 namespace virtrain::results {
 namespace {

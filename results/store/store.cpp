@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/system/time.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/store/connection.h"
 
 namespace virtrain::results {

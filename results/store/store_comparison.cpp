@@ -2,7 +2,7 @@
 #include <set>
 #include <tuple>
 
-#include "common/text/text.h"
+#include "common/text/cpu_list.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"
 #include "sql_embedded.h"

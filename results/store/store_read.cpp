@@ -1,4 +1,5 @@
 #include "common/contains.h"
+#include "common/text/text.h"
 #include "results/store/connection.h"
 #include "results/store/store.h"
 #include "sql_embedded.h"

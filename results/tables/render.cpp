@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/wrap.h"
 #include "results/store/canonical_json.h"

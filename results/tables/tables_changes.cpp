@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/tables/tables.h"

@@ -65,7 +65,7 @@ MOST_LINES = 500
 MOST_UNITS = 12
 # From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
 ROOMS = {
-    "common": ["", "model", "text", "system"],
+    "common": ["", "model", "text", "files", "system"],
     "results": [
         *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
@@ -88,7 +88,8 @@ ROOMS = {
         *["canary", "canary/cuda", "canary/run"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/edits", "plan/devices", "plan"],
+        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
+        *["scenario/decode", "plan/devices", "plan"],
         *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
         *["cli", "cli/commands", "cli/commands/host"],
     ],

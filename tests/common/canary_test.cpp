@@ -6,7 +6,7 @@
 #include <fstream>
 #include <set>
 
-#include "common/system/file_search.h"
+#include "common/files/file_search.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

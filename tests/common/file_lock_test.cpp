@@ -1,4 +1,4 @@
-#include "common/system/file_lock.h"
+#include "common/files/file_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

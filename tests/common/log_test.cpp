@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"

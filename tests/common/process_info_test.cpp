@@ -9,7 +9,7 @@
 
 #include <thread>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 
 namespace virtrain {

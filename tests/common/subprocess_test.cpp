@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/system/file_lock.h"
+#include "common/files/file_lock.h"
 #include "common/text/units.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"

@@ -11,6 +11,10 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "common/text/wrap.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"

@@ -1,4 +1,4 @@
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "common/system/user_folders.h"
+#include "common/files/user_folders.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/evidence/gpu_facts.h"

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <string>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "results/exchange/exchange.h"
 #include "tests/fuzz/use_results.h"
 #include "tests/support/temporary_folder.h"

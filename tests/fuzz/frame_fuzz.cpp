@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "harness/agent/frame.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/exchange.h"
 #include "tests/fuzz/use_results.h"
 #include "tests/support/temporary_folder.h"

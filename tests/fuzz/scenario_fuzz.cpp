@@ -4,8 +4,8 @@
 #include <string>
 
 #include "common/error.h"
-#include "common/text/text.h"
-#include "harness/scenario/decode.h"
+#include "common/text/printable.h"
+#include "harness/scenario/decode/decode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace virtrain;

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <string>
 
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::vmctl {

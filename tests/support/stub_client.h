@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::test {
 

@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"

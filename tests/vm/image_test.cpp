@@ -12,9 +12,8 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/files/unique_fd.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::vmctl {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/files/file_search.h"
 #include "common/model/check.h"
 #include "common/model/virtualization.h"
-#include "common/system/file_search.h"
 #include "vmctl/api/device_demand.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/evidence.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/api/placed_device.h"
 

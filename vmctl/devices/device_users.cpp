@@ -6,10 +6,11 @@
 #include <cerrno>
 #include <map>
 
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/nvme.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 namespace {

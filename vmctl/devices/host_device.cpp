@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

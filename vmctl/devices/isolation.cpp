@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 
 namespace virtrain::vmctl {

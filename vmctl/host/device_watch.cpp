@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "common/text/units.h"
 #include "vmctl/devices/isolation.h"
 #include "vmctl/devices/pci/link_errors.h"

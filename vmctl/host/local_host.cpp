@@ -6,9 +6,9 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
-#include "common/system/user_folders.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/api/local_host.h"

@@ -13,6 +13,8 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"

@@ -5,8 +5,9 @@
 
 #include <algorithm>
 
-#include "common/system/user_folders.h"
-#include "common/text/text.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
+#include "common/files/user_folders.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/system/file_search.h"
+#include "common/files/file_search.h"
 #include "common/system/locked_page.h"
 #include "vmctl/api/leftover.h"
 #include "vmctl/host/run_state.h"

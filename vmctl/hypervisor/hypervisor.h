@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/node.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 #include "vmctl/hypervisor/node_device_xml.h"

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "vmctl/process/paths.h"
 

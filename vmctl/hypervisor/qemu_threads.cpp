@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

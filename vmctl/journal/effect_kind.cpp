@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::vmctl {
 namespace {

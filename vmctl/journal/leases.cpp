@@ -12,10 +12,10 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/system/time.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 #include "vmctl/process/paths.h"
 #include "vmctl_embedded.h"
 

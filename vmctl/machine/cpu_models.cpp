@@ -4,6 +4,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 
 namespace virtrain::vmctl {

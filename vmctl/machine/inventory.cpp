@@ -8,9 +8,12 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/cgroups.h"
 #include "common/system/memory_limit.h"
 #include "common/system/subprocess.h"
+#include "common/text/cpu_list.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/machine/host_words.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "common/files/reading.h"
 #include "common/system/time.h"
-#include "common/text/text.h"
 #include "common/text/units.h"
 
 namespace virtrain::vmctl {

@@ -22,9 +22,10 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 namespace {

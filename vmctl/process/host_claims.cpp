@@ -7,9 +7,10 @@
 #include <chrono>
 
 #include "common/error.h"
-#include "common/system/file_lock.h"
-#include "common/system/user_folders.h"
-#include "common/text/text.h"
+#include "common/files/file_lock.h"
+#include "common/files/reading.h"
+#include "common/files/user_folders.h"
+#include "common/text/printable.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "common/system/user_folders.h"
+#include "common/files/user_folders.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -15,10 +15,11 @@
 #include <random>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/log.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 #include "vmctl/process/child.h"
 
 namespace virtrain::vmctl {

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/devices/device_settings.h"

@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "common/contains.h"
+#include "common/files/reading.h"
 #include "common/system/cgroups.h"
+#include "common/text/cpu_list.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

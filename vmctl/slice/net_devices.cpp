@@ -11,10 +11,12 @@
 #include <filesystem>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/subprocess.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 namespace {

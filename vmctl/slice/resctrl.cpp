@@ -13,6 +13,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 
 namespace virtrain::vmctl {

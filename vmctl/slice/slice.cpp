@@ -17,6 +17,7 @@
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
+#include "common/text/cpu_list.h"
 #include "common/text/text.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
@@ -110,16 +111,6 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
   words.insert(words.end(), spec.argv.begin(), spec.argv.end());
   words.insert(words.end(), {"--fd", "3"});
   return words;
-}
-
-struct Pipe {
-  UniqueFd read, write;
-};
-
-Pipe make_pipe() {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) { throw errno_error("make a pipe", errno); }
-  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 /// A copy above the numbers that the helper expects, so that no dup2 of the spawn closes another's source.

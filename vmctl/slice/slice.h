@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/node.h"
 #include "vmctl/slice/net_devices.h"
 

@@ -23,7 +23,9 @@
 #include <string>
 #include <vector>
 
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
+#include "common/text/cpu_list.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/guest/node_settings.h"

@@ -9,8 +9,9 @@
 #include <tuple>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::canary {
 namespace {

@@ -18,7 +18,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::canary {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "workloads/canary/interface.h"
 
 namespace virtrain::canary {

@@ -10,11 +10,12 @@
 #include <cstring>
 
 #include "common/error.h"
-#include "common/system/file_search.h"
+#include "common/files/file_search.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/nvme.h"
 #include "common/text/canary.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::canary {
 namespace {

@@ -18,7 +18,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "workloads/canary/listener.h"
 
 namespace virtrain::canary {

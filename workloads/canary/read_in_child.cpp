@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::canary {
 namespace {
@@ -86,10 +86,7 @@ PageRead page_of(const std::string& operation, const std::string& answer, int st
 PageRead read_in_child(const std::string& operation, milliseconds limit, const std::string& hang,
                        const std::function<PageRead()>& read) {
   const auto end = std::chrono::steady_clock::now() + limit;
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) { throw errno_error(operation, errno); }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  auto [from, to] = make_pipe();
   const pid_t child = ::fork();
   if (child < 0) { throw errno_error(operation, errno); }
   if (child == 0) { answer_and_end(to.get(), read); }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/system/file_search.h"
+#include "common/files/file_search.h"
 #include "workloads/canary/dma_engine.h"
 #include "workloads/canary/functions.h"
 #include "workloads/canary/listener.h"

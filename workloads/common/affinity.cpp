@@ -7,6 +7,7 @@
 #include <cerrno>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 
 namespace virtrain {

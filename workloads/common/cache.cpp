@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "common/files/reading.h"
 #include "common/system/memory_limit.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

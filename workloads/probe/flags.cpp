@@ -7,6 +7,7 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "workloads/common/command_line.h"

@@ -11,9 +11,10 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/agent/client/agent_reports.h"
 #include "harness/agent/pci_report.h"

@@ -6,7 +6,8 @@
 #include <cmath>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 
 namespace virtrain::harness {
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/bisect/steps.h"
@@ -15,8 +16,8 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
-#include "harness/scenario/scenario_keys.h"
+#include "harness/scenario/decode/decode.h"
+#include "harness/scenario/yaml/scenario_keys.h"
 #include "results/tables/render.h"
 #include "vmctl/api/local_host.h"
 

@@ -4,7 +4,7 @@
 #include <iostream>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"

@@ -8,6 +8,7 @@
 #include "common/error.h"
 #include "common/model/workload.h"
 #include "common/system/log.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"

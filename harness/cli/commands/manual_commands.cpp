@@ -2,7 +2,7 @@
 
 #include <iostream>
 
-#include "common/text/text.h"
+#include "common/files/new_file.h"
 #include "common/version.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"

@@ -4,13 +4,13 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "harness/schedule/schedule.h"
 #include "results/report/site/site.h"
 

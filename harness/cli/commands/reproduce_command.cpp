@@ -11,7 +11,7 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/experiment/judge.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/exchange/exchange.h"
 #include "results/reproduction/reproduction.h"
 #include "results/store/canonical_json.h"

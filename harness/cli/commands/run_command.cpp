@@ -9,7 +9,7 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/security_probes.h"
 #include "harness/experiment/judge.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/comparison/mitigation.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"

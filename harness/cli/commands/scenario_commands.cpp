@@ -5,14 +5,14 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {

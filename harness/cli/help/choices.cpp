@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/contains.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

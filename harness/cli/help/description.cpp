@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "common/system/user_folders.h"
+#include "common/files/user_folders.h"
 #include "harness/cli/help/choices.h"
 
 namespace virtrain::harness {

@@ -8,8 +8,9 @@
 
 #include "common/error.h"
 #include "common/model/arm.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/scenario/scenario_keys.h"
+#include "harness/scenario/yaml/scenario_keys.h"
 
 namespace virtrain::harness {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 #include <ostream>
 
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/changes/series_state.h"
 #include "results/exchange/exporters/exporters.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/store/canonical_json.h"

@@ -11,10 +11,10 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/new_file.h"
-#include "common/system/file_trust.h"
+#include "common/files/file_trust.h"
+#include "common/files/new_file.h"
+#include "common/files/unique_fd.h"
 #include "common/text/units.h"
-#include "common/unique_fd.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"
 

@@ -4,7 +4,7 @@
 
 #include <ostream>
 
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {

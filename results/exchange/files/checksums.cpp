@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "common/error.h"
+#include "common/files/file_hash.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
-#include "common/text/sha256.h"
 #include "common/text/text.h"
 
 namespace virtrain::results {

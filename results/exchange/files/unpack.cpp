@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
 #include "results/exchange/files/checksums.h"
 
 namespace virtrain::results {

@@ -6,17 +6,11 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
 namespace virtrain::results {
-
-const nlohmann::json& member(const nlohmann::json& value, const char* key) {
-  static const nlohmann::json none;
-  if (!value.is_object()) { return none; }
-  const auto found = value.find(key);
-  return found == value.end() ? none : *found;
-}
 
 std::optional<double> number_of(const nlohmann::json& value) {
   std::optional<double> number;

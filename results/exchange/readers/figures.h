@@ -12,8 +12,6 @@ namespace virtrain::results {
 // What readers of other tools' JSON and logs share. All of it is strict: what is recognised and lacks what is
 // needed is refused with its place.
 
-/// The member if the value is an object that has it, else null.
-const nlohmann::json& member(const nlohmann::json& value, const char* key);
 /// A finite number, as a number or as text; nothing otherwise.
 std::optional<double> number_of(const nlohmann::json& value);
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"

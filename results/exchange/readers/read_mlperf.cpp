@@ -3,7 +3,7 @@
 
 #include "common/system/time.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/records/json_lines.h"
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <filesystem>
 
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/records/json_lines.h"
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "results/exchange/records/line_reader.h"
 #include "results/store/canonical_json.h"

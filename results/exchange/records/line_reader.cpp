@@ -6,7 +6,7 @@
 #include <istream>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 
 namespace virtrain::results {
 namespace {

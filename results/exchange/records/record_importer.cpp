@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "common/model/leak.h"
 #include "common/model/virtualization.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {

@@ -68,6 +68,11 @@ std::string figure_words(double value) {
   return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
 }
 
+void add_key(Chart& chart, const KeyEntry& entry) {
+  const auto has_its_words = [&](const KeyEntry& one) { return one.words == entry.words; };
+  if (std::ranges::none_of(chart.key, has_its_words)) { chart.key.push_back(entry); }
+}
+
 double rounded(double value, int significant_digits) {
   if (value == 0 || !std::isfinite(value)) { return value; }
   const double scale = std::pow(10, significant_digits - 1 - std::floor(std::log10(std::abs(value))));

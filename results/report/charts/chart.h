@@ -49,6 +49,8 @@ std::string arm_words(const std::string& arm);
 CaseComparison in_words(CaseComparison comparison);
 /// The key entry of an arm.
 KeyEntry arm_key(const ArmOrder& order, const std::string& arm);
+/// Adds the entry to the chart's key unless one of the same words is there.
+void add_key(Chart& chart, const KeyEntry& entry);
 /// So many significant digits, for the page's weight; full precision is in the tables and the database.
 double rounded(double value, int significant_digits = 7);
 

@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
 

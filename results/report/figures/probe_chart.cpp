@@ -73,9 +73,7 @@ Chart chart_of(const SizeCurve& curve, const ArmOrder& order, std::size_t number
       high = std::max(high, *most);
       if (size == curve.sizes.rbegin()->first) { at_largest[arm] = median; }
       const auto key = arm_key(order, arm);
-      const bool named =
-          std::ranges::any_of(chart.key, [&](const KeyEntry& one) { return one.words == key.words; });
-      if (!named) { chart.key.push_back(key); }
+      add_key(chart, key);
       chart.data["points"].push_back(
           {{"style", key.mark},
            {"size", size},

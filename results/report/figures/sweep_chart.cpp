@@ -44,9 +44,7 @@ void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& or
   const auto& sweep = *arm.sweep;
   const auto limits = sweep.ci.value_or(Interval{value, value});
   const auto key = arm_key(order, arm.arm);
-  const bool known =
-      std::ranges::any_of(chart.key, [&](const KeyEntry& one) { return one.words == key.words; });
-  if (!known) { chart.key.push_back(key); }
+  add_key(chart, key);
   const bool good = sweep.standing == Standing::best || sweep.standing == Standing::as_good;
   chart.data["points"].push_back(
       {{"at", values_of(swept)},

@@ -91,9 +91,7 @@ std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& ord
                          {"fastest", "Fastest", true}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     add_arm_row(rows[i], i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
-    const bool named =
-        std::ranges::any_of(chart.key, [&](const KeyEntry& one) { return one.words == rows[i].key.words; });
-    if (!named) { chart.key.push_back(rows[i].key); }
+    add_key(chart, rows[i].key);
   }
   const auto by_mean = [](const ArmRow& a, const ArmRow& b) { return a.mean < b.mean; };
   const auto [slowest, fastest] = std::minmax_element(rows.begin(), rows.end(), by_mean);

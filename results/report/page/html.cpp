@@ -6,8 +6,8 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
 

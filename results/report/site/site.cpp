@@ -6,8 +6,10 @@
 #include <sstream>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
 #include "common/version.h"
 #include "results/changes/series_state.h"
 #include "results/exchange/exchange.h"

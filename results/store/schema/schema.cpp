@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "sql_embedded.h"
 
 namespace virtrain::results {

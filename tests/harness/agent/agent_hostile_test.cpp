@@ -4,8 +4,10 @@
 #include <random>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/agent/rsh_socket.h"
 #include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"

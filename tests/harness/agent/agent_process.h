@@ -19,8 +19,8 @@
 #include <string>
 #include <thread>
 
-#include "common/text/text.h"
-#include "common/unique_fd.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "harness/agent/client/agent_client.h"
 #include "tests/support/catch.h"
 

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
 #include "common/system/time.h"
 #include "harness/agent/client/run_in_node.h"
 #include "tests/harness/agent/agent_process.h"

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "common/error.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/statistics/sequential.h"
 #include "tests/support/catch.h"
 

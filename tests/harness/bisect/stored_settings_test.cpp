@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

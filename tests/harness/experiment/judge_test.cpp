@@ -3,7 +3,7 @@
 #include <signal.h>
 
 #include "common/error.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "results/comparison/compare.h"
 #include "tests/results/support.h"
 

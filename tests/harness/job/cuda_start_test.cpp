@@ -6,7 +6,7 @@
 #include "harness/job/gpu_environment.h"
 #include "harness/job/programs.h"
 #include "harness/job/tenant_job.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/agent/agent_process.h"
 #include "vmctl/host/run_state.h"
 #include "vmctl/machine/inventory.h"

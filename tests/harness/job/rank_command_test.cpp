@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/text/text.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -5,7 +5,7 @@
 #include "common/error.h"
 #include "common/text/text.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 

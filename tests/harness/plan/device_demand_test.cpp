@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 #include "vmctl/machine/inventory.h"
 

@@ -10,7 +10,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 #include "vmctl/devices/host_device.h"

@@ -10,7 +10,7 @@
 #include "common/text/text.h"
 #include "harness/job/programs.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 

@@ -6,7 +6,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 

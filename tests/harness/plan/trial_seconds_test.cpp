@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

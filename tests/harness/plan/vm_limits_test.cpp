@@ -3,7 +3,7 @@
 #include "common/error.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 #include "vmctl/api/local_host.h"

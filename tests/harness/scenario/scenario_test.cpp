@@ -5,8 +5,10 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

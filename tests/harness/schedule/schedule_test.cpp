@@ -9,8 +9,9 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "harness/schedule/installer.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/timer.h"

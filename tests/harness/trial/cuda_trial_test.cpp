@@ -6,8 +6,8 @@
 
 #include <fstream>
 
+#include "common/files/reading.h"
 #include "common/system/time.h"
-#include "common/text/text.h"
 #include "harness/job/mpi_dialect.h"
 #include "harness/job/programs.h"
 #include "harness/trial/trial_run.h"

@@ -12,9 +12,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/canonical_json.h"

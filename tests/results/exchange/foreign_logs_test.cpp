@@ -1,5 +1,6 @@
 // Logs as other tools really leave them: with what newer versions add and what a debug level prints between.
 #include "common/contains.h"
+#include "common/text/text.h"
 #include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;

@@ -6,8 +6,8 @@
 #include <streambuf>
 #include <thread>
 
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/temporary_text.h"
 #include "tests/results/exchange/import_support.h"

@@ -8,7 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
-#include "common/text/text.h"
 #include "results/exchange/bundle/archive_writer.h"
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"

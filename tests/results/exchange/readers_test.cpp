@@ -2,6 +2,7 @@
 #include <random>
 #include <sstream>
 
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/records/line_reader.h"

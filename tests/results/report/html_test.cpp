@@ -5,7 +5,8 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
+#include "common/text/printable.h"
 #include "results/report/charts/vega_bundle.h"
 #include "tests/support/catch.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <numeric>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "results/store/store.h"
 #include "tests/results/support.h"
 #include "tests/support/other_user.h"

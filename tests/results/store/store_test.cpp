@@ -9,7 +9,7 @@
 #include <limits>
 #include <set>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "results/changes/read_changes.h"
 #include "results/comparison/compare.h"

@@ -14,7 +14,6 @@
 
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "vmctl/process/privileges.h"

@@ -6,8 +6,8 @@
 
 #include <fstream>
 
+#include "common/files/new_file.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"

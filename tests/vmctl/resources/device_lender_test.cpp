@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"

@@ -11,7 +11,6 @@
 
 #include "common/error.h"
 #include "common/system/process_info.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/stub_client.h"

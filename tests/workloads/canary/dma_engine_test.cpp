@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "workloads/canary/requests.h"

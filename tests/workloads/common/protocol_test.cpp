@@ -5,15 +5,15 @@
 #include <array>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
 
 namespace {
 
-struct Pipe {
-  Pipe() : ends(make_socketpair()) {}
+struct Connection {
+  Connection() : ends(make_socketpair()) {}
   void write(const std::string& text) {
     REQUIRE(::write(ends[1].get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));
   }
@@ -23,7 +23,7 @@ struct Pipe {
 }  // namespace
 
 TEST_CASE("commands come line by line, however they are cut") {
-  Pipe pipe;
+  Connection pipe;
   CommandReader reader(pipe.ends[0].get());
   CHECK(reader.next(0) == std::nullopt);
   pipe.write("g");
@@ -39,7 +39,7 @@ TEST_CASE("commands come line by line, however they are cut") {
 }
 
 TEST_CASE("a last line without its end counts") {
-  Pipe pipe;
+  Connection pipe;
   CommandReader reader(pipe.ends[0].get());
   pipe.write("go");
   pipe.ends[1].reset();
@@ -48,7 +48,7 @@ TEST_CASE("a last line without its end counts") {
 }
 
 TEST_CASE("other words are usage errors that name the allowed ones") {
-  Pipe pipe;
+  Connection pipe;
   CommandReader reader(pipe.ends[0].get());
   pipe.write("start\n");
   REQUIRE_THROWS_WITH(reader.next(-1),
@@ -56,7 +56,7 @@ TEST_CASE("other words are usage errors that name the allowed ones") {
 }
 
 TEST_CASE("an endless line is refused instead of kept") {
-  Pipe pipe;
+  Connection pipe;
   CommandReader reader(pipe.ends[0].get());
   pipe.write(std::string(5000, 'x'));
   REQUIRE_THROWS_AS(reader.next(0), Error);
@@ -68,7 +68,7 @@ TEST_CASE("a record of 4,096 bytes is written, one that would not fit is refused
     write_record("hello", 0, {{"text", std::string(bytes - others, 'x')}});
   };
   const UniqueFd shown(::dup(STDOUT_FILENO));
-  Pipe pipe;
+  Connection pipe;
   ::dup2(pipe.ends[1].get(), STDOUT_FILENO);
   write(max_record_bytes);
   ::dup2(shown.get(), STDOUT_FILENO);

@@ -6,7 +6,7 @@
 #include <array>
 #include <cstring>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

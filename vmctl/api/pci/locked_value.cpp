@@ -12,8 +12,9 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -50,10 +51,7 @@ std::optional<std::string> read_locked_value(const fs::path& file, std::chrono::
   if (!fs::exists(file, ignored)) { return std::nullopt; }
   if (is_plain(file)) { return read_value(file); }
   const auto operation = "read " + file.string();
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) { throw errno_error(operation, errno); }
-  const UniqueFd from(ends[0]);
-  UniqueFd to(ends[1]);
+  auto [from, to] = make_pipe();
   const char* const path = file.c_str();
   const pid_t process = ::fork();
   if (process < 0) { throw errno_error(operation, errno); }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/api/pci/locked_value.h"

@@ -1,5 +1,6 @@
 #include "vmctl/devices/pci/link_errors.h"
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

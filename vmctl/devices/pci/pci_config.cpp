@@ -1,6 +1,6 @@
 #include "vmctl/devices/pci/pci_config.h"
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
+#include "common/text/cpu_list.h"
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"

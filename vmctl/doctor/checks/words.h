@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "vmctl/doctor/findings/check.h"
 #include "vmctl/doctor/findings/device_host.h"

@@ -8,10 +8,10 @@
 #include <cerrno>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/cloud/qcow2_header.h"
 #include "vmctl_embedded.h"

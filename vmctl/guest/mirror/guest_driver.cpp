@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"

@@ -9,12 +9,14 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/system/file_lock.h"
-#include "common/system/user_folders.h"
-#include "common/text/json.h"
+#include "common/files/file_lock.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/text/sha256.h"
+#include "common/files/unique_fd.h"
+#include "common/files/user_folders.h"
+#include "common/text/json.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/guest/mirror/carried_file.h"
 
 namespace virtrain::vmctl {

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/process/private_user.h"

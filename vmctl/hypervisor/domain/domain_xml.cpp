@@ -4,7 +4,7 @@
 #include <pugixml.hpp>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/cpu_list.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
 

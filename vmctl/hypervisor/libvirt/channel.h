@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 
 namespace virtrain::vmctl {

@@ -11,12 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "common/system/file_lock.h"
+#include "common/files/file_lock.h"
+#include "common/files/reading.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
-#include "common/system/user_folders.h"
-#include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
 #include "vmctl/process/host_claims.h"

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/host_mode.h"
 
 namespace virtrain::vmctl {

@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
 #include "common/system/log.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/process/child.h"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 
 namespace virtrain::vmctl {
 

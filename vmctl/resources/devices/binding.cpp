@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "vmctl/api/pci/locked_value.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/devices/pci/sysfs.h"

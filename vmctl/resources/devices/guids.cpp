@@ -6,6 +6,7 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"

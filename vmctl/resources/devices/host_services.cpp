@@ -5,8 +5,8 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/kind/handler.h"

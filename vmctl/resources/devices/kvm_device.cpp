@@ -9,8 +9,8 @@
 #include <chrono>
 
 #include "common/error.h"
-#include "common/system/file_lock.h"
-#include "common/system/user_folders.h"
+#include "common/files/file_lock.h"
+#include "common/files/user_folders.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"

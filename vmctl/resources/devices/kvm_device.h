@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {

@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"

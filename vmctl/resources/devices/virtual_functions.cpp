@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/api/pci/locked_value.h"

@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "vmctl/devices/pci/sysfs.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/resources/kind/names.h"

@@ -1,8 +1,8 @@
 #include <filesystem>
 
-#include "common/system/file_lock.h"
+#include "common/files/file_lock.h"
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
-#include "common/text/text.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/kind/handler.h"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 #include "vmctl/slice/net_devices.h"

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "workloads/canary/cuda/gpu_device.h"
 #include "workloads/canary/cuda/kernels.h"
 #include "workloads/canary/read_in_child.h"

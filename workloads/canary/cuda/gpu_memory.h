@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/system/file_search.h"
+#include "common/files/file_search.h"
 #include "workloads/canary/memory.h"
 
 // The memory of a GPU through CUDA: what it gives to a process of its device memory, and the shared memory of

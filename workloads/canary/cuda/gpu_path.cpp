@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 
 namespace virtrain::canary {
 namespace {

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/model/edu_device.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "workloads/canary/cuda/gpu_engine.h"
 #include "workloads/canary/cuda/gpu_path.h"
 #include "workloads/canary/memory.h"

@@ -6,7 +6,7 @@
 #include <array>
 #include <filesystem>
 
-#include "common/text/text.h"
+#include "common/files/new_file.h"
 
 namespace virtrain::resnet50 {
 namespace {

@@ -12,8 +12,9 @@
 #include <memory>
 
 #include "common/error.h"
+#include "common/files/unique_fd.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "workloads/stress/loads/loads.h"
 
 namespace virtrain::stress {

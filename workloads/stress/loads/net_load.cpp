@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "workloads/stress/loads/loads.h"
 
 namespace virtrain::stress {

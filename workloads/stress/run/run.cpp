@@ -9,9 +9,9 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/files/unique_fd.h"
 #include "common/system/time.h"
 #include "common/text/json.h"
-#include "common/unique_fd.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/program.h"
 #include "workloads/common/protocol.h"

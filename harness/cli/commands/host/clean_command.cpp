@@ -8,8 +8,8 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
-#include "common/text/text.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/store/store.h"

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "common/text/wrap.h"
@@ -16,7 +17,7 @@
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
-#include "harness/scenario/decode.h"
+#include "harness/scenario/decode/decode.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {

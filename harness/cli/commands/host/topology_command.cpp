@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/text/printable.h"
 #include "harness/cli/commands.h"
 #include "vmctl/api/local_host.h"
 

@@ -1,6 +1,7 @@
 #include "harness/cli/manual/completion.h"
 
 #include "common/error.h"
+#include "common/files/new_file.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/harness/cli/manual/small_program.h"

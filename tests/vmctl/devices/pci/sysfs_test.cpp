@@ -9,7 +9,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

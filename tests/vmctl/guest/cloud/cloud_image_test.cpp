@@ -11,7 +11,6 @@
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/support/waiting_writer.h"

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

@@ -11,9 +11,10 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
-#include "common/unique_fd.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"

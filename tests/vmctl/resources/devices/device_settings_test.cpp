@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/first_in_path.h"

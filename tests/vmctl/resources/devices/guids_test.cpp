@@ -4,7 +4,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text/text.h"
+#include "common/files/new_file.h"
 #include "tests/support/catch.h"
 #include "workloads/common/cache.h"
 #include "workloads/probe/host/gemm.h"

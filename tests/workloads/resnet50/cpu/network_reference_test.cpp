@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/text/text.h"
+#include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/device.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"

@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/unique_fd.h"
+#include "common/files/unique_fd.h"
 #include "tests/support/catch.h"
 
 // How a run ends when what trains fails or hangs, as a lost peer or a broken GPU makes it.

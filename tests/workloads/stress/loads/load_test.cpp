@@ -5,6 +5,8 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "tests/support/catch.h"

@@ -8,8 +8,9 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
+#include "common/files/reading.h"
 #include "common/text/json.h"
-#include "common/text/text.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <utility>
 
-#include "common/text/text.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/files/reading.h"
 #include "common/text/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"

@@ -1,0 +1,93 @@
+#include "common/files/reading.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "common/text/text.h"
+
+namespace virtrain {
+
+UniqueFd open_to_read(const std::filesystem::path& path, Readable kind) {
+  const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
+  struct stat status {};
+  if (!found || ::fstat(found.get(), &status) != 0) { return {}; }
+  const bool is_readable =
+      S_ISREG(status.st_mode) || (S_ISFIFO(status.st_mode) && kind == Readable::regular_file_or_pipe);
+  if (!is_readable) {
+    errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+    return {};
+  }
+  // The very file that was looked at, whatever the path leads to by now.
+  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+std::optional<std::string> read_at_most(int file, std::size_t most_bytes) {
+  std::string content;
+  char buffer[16384];
+  while (content.size() < most_bytes) {
+    const auto got = ::read(file, buffer, std::min(sizeof buffer, most_bytes - content.size()));
+    if (got < 0 && errno == EINTR) { continue; }
+    if (got < 0) { return std::nullopt; }
+    if (got == 0) { break; }
+    content.append(buffer, static_cast<std::size_t>(got));
+  }
+  return content;
+}
+
+std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t most_bytes) {
+  const auto file = open_to_read(path);
+  auto content = file ? read_at_most(file.get(), most_bytes + 1) : std::nullopt;
+  if (!content || content->size() <= most_bytes) { return content; }
+  errno = EFBIG;
+  return std::nullopt;
+}
+
+std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes) {
+  const auto file = open_to_read(path);
+  if (!file) { return std::nullopt; }
+  const auto end = ::lseek(file.get(), 0, SEEK_END);
+  if (end < 0) { return std::nullopt; }
+  const auto most = static_cast<off_t>(most_bytes);
+  const off_t begin = end > most ? end - most : 0;
+  std::string tail(static_cast<std::size_t>(end - begin), '\0');
+  const auto got = ::pread(file.get(), tail.data(), tail.size(), begin);
+  if (got < 0) { return std::nullopt; }
+  tail.resize(static_cast<std::size_t>(got));
+  return tail;
+}
+
+std::optional<std::string> read_value(const std::filesystem::path& path) {
+  constexpr std::size_t most_bytes = std::size_t{1} << 20;
+  auto content = read_file(path, most_bytes);
+  if (content) { content = std::string(trim(*content)); }
+  return content;
+}
+
+std::string link_name(const std::filesystem::path& link) {
+  std::error_code failure;
+  const auto target = std::filesystem::read_symlink(link, failure);
+  return failure ? "" : target.filename().string();
+}
+
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code failure;
+  std::filesystem::directory_iterator entry(folder, failure);
+  for (; !failure && entry != std::filesystem::directory_iterator(); entry.increment(failure)) {
+    entries.push_back(entry->path());
+  }
+  std::ranges::sort(entries);
+  return entries;
+}
+
+std::vector<std::string> entry_names(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : entries_of(folder)) { names.push_back(entry.filename().string()); }
+  return names;
+}
+
+}  // namespace virtrain

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace virtrain {
+
+/// Owns one file descriptor; closes it when it goes.
+class UniqueFd {
+ public:
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  UniqueFd(UniqueFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
+    if (this != &other) { reset(std::exchange(other.fd_, -1)); }
+    return *this;
+  }
+  UniqueFd(const UniqueFd&) = delete;
+  UniqueFd& operator=(const UniqueFd&) = delete;
+  ~UniqueFd() { reset(); }
+
+  int get() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+/// A connected pair of stream sockets, close-on-exec. Throws Error.
+std::array<UniqueFd, 2> make_socketpair();
+
+struct Pipe {
+  UniqueFd read, write;
+};
+/// Close-on-exec. Throws Error.
+Pipe make_pipe();
+
+/// Waits until there is something to read (or the other end is gone). False: not before the deadline.
+bool becomes_readable(int fd, std::chrono::milliseconds deadline);
+
+}  // namespace virtrain

@@ -1,0 +1,105 @@
+#include "common/files/user_folders.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <optional>
+
+#include "common/error.h"
+#include "common/files/file_trust.h"
+#include "common/files/unique_fd.h"
+
+namespace virtrain {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Its folder; empty where it is not set, or relative, which the XDG Base Directory Specification ignores.
+fs::path folder_in(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value == '/' ? value : "";
+}
+
+/// Whose folder this is; of one that does not exist, whose its nearest parent is.
+std::optional<uid_t> owner_of(fs::path folder) {
+  struct stat status {};
+  while (::stat(folder.c_str(), &status) != 0) {
+    if (errno != ENOENT || !folder.has_relative_path()) { return std::nullopt; }
+    folder = folder.parent_path();
+  }
+  return status.st_uid;
+}
+
+/// Of another user than root, who we are.
+bool is_of_somebody_else(const fs::path& folder) {
+  return ::geteuid() == 0 && owner_of(folder).value_or(0) != 0;
+}
+
+fs::path home_of_account() {
+  const passwd* account = ::getpwuid(::geteuid());
+  return account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "/";
+}
+
+}  // namespace
+
+fs::path home_folder() {
+  const auto home = folder_in("HOME");
+  return home.empty() || is_of_somebody_else(home) ? home_of_account() : home;
+}
+
+fs::path chosen_folder(const char* name) {
+  const auto chosen = folder_in(name);
+  return chosen.empty() || is_of_somebody_else(chosen) ? "" : chosen;
+}
+
+fs::path user_folder(const char* name, const char* below_home) {
+  const auto chosen = chosen_folder(name);
+  return chosen.empty() ? home_folder() / below_home : chosen;
+}
+
+std::string passed_over_folders() {
+  std::string found;
+  for (const char* name : {"HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"}) {
+    const auto folder = folder_in(name);
+    if (folder.empty() || !is_of_somebody_else(folder)) { continue; }
+    found += fmt::format("{}{} ({}, of user {})", found.empty() ? "" : ", ", name, folder.string(),
+                         owner_of(folder).value_or(0));
+  }
+  return found;
+}
+
+void make_own_folder(const fs::path& folder, unsigned mode) {
+  const auto operation = "make folder " + folder.string();
+  std::error_code failed;
+  refuse_links_of_others(folder, operation);
+  const auto parent = fs::absolute(folder).lexically_normal().parent_path();
+  fs::create_directories(parent, failed);
+  if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
+  const bool made = ::mkdir(folder.c_str(), mode) == 0;
+  if (!made && errno != EEXIST) { throw errno_error(operation, errno); }
+  // A link of root's or of our own is a way to put it on another disk.
+  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) { throw errno_error(operation, errno); }
+  if (status.st_uid != ::geteuid()) {
+    throw Error(
+        operation, ErrorCode::host_unable,
+        fmt::format("it belongs to user {}, who could read and change what is in it; choose a folder of "
+                    "your own",
+                    status.st_uid));
+  }
+  if ((status.st_mode & S_ISVTX) != 0) {
+    throw Error(operation, ErrorCode::host_unable, "it is shared by all users; choose a folder of your own");
+  }
+  const unsigned wanted = made ? mode : status.st_mode & 07777 & mode;
+  if ((status.st_mode & 07777) != wanted && ::fchmod(fd.get(), wanted) != 0) {
+    throw errno_error(operation, errno);
+  }
+}
+
+}  // namespace virtrain

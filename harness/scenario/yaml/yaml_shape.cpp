@@ -1,0 +1,115 @@
+#include "harness/scenario/yaml/yaml_shape.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/depthguard.h>
+#include <yaml-cpp/eventhandler.h>
+
+#include <map>
+#include <sstream>
+#include <vector>
+
+#include "common/text/printable.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr std::size_t most_values = 100'000;
+
+struct Refusal {
+  YAML::Mark mark;
+  std::string message;
+};
+
+/// Counts the values of a document as its readers will see them.
+class ValueCounter : public YAML::EventHandler {
+ public:
+  bool is_empty() const { return is_empty_; }
+
+  void OnDocumentStart(const YAML::Mark&) override { ++documents_; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override { add_leaf(mark, anchor); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                const std::string&) override {
+    add_leaf(mark, anchor);
+    is_empty_ = false;
+  }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    const auto known = sizes_.find(anchor);
+    add(mark, known == sizes_.end() ? 1 : known->second);  // not known of one that is part of what it names
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, anchor);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, anchor);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YAML::anchor_t anchor;
+    std::size_t values_before;
+  };
+
+  void add(const YAML::Mark& mark, std::size_t count) {
+    if (documents_ > 1) { throw Refusal{mark, second_document(mark)}; }
+    last_ = mark;
+    values_ += count;
+    if (values_ > most_values) {
+      throw Refusal{mark,
+                    fmt::format("more than {} values, those of aliases counted each time", most_values)};
+    }
+  }
+  /// yaml-cpp ends a document before what cannot be part of it, and finds a next one there again and again.
+  std::string second_document(const YAML::Mark& mark) const {
+    const bool is_stuck = values_ == 1 && is_empty_ && mark.pos == last_.pos;
+    return is_stuck ? "not YAML: no value begins so" : "a scenario is one YAML document, not several";
+  }
+  void add_leaf(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    add(mark, 1);
+    if (anchor != YAML::NullAnchor) { sizes_[anchor] = 1; }
+  }
+  void open(const YAML::Mark& mark, YAML::anchor_t anchor) {
+    open_.push_back({anchor, values_});
+    add(mark, 1);
+    is_empty_ = false;
+  }
+  void close() {
+    if (open_.back().anchor != YAML::NullAnchor) {
+      sizes_[open_.back().anchor] = values_ - open_.back().values_before;
+    }
+    open_.pop_back();
+  }
+
+  int documents_ = 0;
+  std::size_t values_ = 0;
+  YAML::Mark last_;
+  bool is_empty_ = true;  ///< nothing but nulls so far
+  std::vector<Open> open_;
+  std::map<YAML::anchor_t, std::size_t> sizes_;  ///< of what each anchor names, once it is closed
+};
+
+}  // namespace
+
+bool check_yaml_shape(const std::string& text, Diagnostics& diagnostics) {
+  std::istringstream in(text);
+  YAML::Parser parser(in);
+  ValueCounter counter;
+  try {
+    while (parser.HandleNextDocument(counter)) {}
+    if (!counter.is_empty()) { return true; }
+    diagnostics.add(YAML::Mark(), "a scenario is one YAML document, not an empty one");
+  } catch (const Refusal& refusal) {
+    diagnostics.add(refusal.mark, refusal.message);
+  } catch (const YAML::DeepRecursion& error) {
+    diagnostics.add(error.mark, "not YAML: nested too deeply");
+  } catch (const YAML::Exception& error) {
+    diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark, "not YAML: " + excerpt(error.msg));
+  }
+  return false;
+}
+
+}  // namespace virtrain::harness
