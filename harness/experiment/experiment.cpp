@@ -132,6 +132,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
       log::warning(stop.requested() ? "still tearing down" : "stopping; tearing down",
                    {{"signal", signal_number}});
       stop.request(signal_number);
+      host.cancel_image();
       listen();
     });
   };

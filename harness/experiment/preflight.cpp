@@ -175,7 +175,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& i
   if (mode != HostMode::system || ::geteuid() == 0) { return; }
   if (const auto why = host.lacks_system_libvirt(); !why.empty()) {
     reasons.push_back(
-        fmt::format("libvirt does not answer at {}: {} (start libvirtd, run as root, or use --mode "
+        fmt::format("{} runs no VM for this user: {} (start libvirtd, run as root, or use --mode "
                     "namespaces or session)",
                     vmctl::system_libvirt, why));
   }

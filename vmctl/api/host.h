@@ -82,7 +82,8 @@ class Host {
   virtual Privileges privileges() = 0;
   /// Why no mode with namespaces is to be had, tried now; empty: it is.
   virtual std::string lacks_user_namespaces() = 0;
-  /// Why the system's libvirt daemon does not answer; empty: it does. Leaves no thread in this process.
+  /// Why the system's libvirt runs no VMs for this user (it does not answer, or its QEMU could not reach this
+  /// user's folders); empty: it does. Leaves no thread in this process.
   virtual std::string lacks_system_libvirt() = 0;
   /// Why nodes of that kind cannot have these limits, tried now; empty: they can.
   virtual std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) = 0;
@@ -104,6 +105,8 @@ class Host {
   /// libvirt answers, the image is there, and a probe has shown whether KVM works. Called again, it says what
   /// later VMs boot.
   virtual ImageFacts make_image(const ImageSpec& spec) = 0;
+  /// From any thread: make_image(), now or later in this run, ends soon with Error(interrupted).
+  virtual void cancel_image() = 0;
 
   /// Stops what opens GPUs or disturbs them, until end_lending().
   virtual void keep_services_away(const std::vector<DeviceGrant>& grants) = 0;

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 /// What the journal says of devices: addresses that live runs hold, and what is in quarantine.
 void add_journal(DeviceHost& host) {
-  if (!fs::exists(state_dir() / "leases.db")) { return; }
+  if (!LeaseJournal::is_there()) { return; }
   const LeaseJournal journal;
   for (const auto& [address, owner] : journal.device_owners()) {
     if (is_alive(owner)) { host.leased.push_back(address); }

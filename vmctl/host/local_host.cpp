@@ -68,13 +68,6 @@ void forget_users_of_leased(const LeaseJournal& journal, std::vector<HostDevice>
   }
 }
 
-/// Plans are made by everybody: where the state folder cannot be made, nothing was ever leased.
-bool has_journal() {
-  try {
-    return fs::exists(state_dir() / "leases.db");
-  } catch (const Error&) { return false; }
-}
-
 /// Where a user's own folder for claims cannot be had, runs go on without: a stranger may have planted it.
 std::unique_ptr<HostClaims> open_claims() {
   try {
@@ -148,7 +141,11 @@ struct LocalHost::Cleaning {
 
   explicit Cleaning(const std::string& uri) {
     try {
-      if (::geteuid() == 0 && uri == system_libvirt) { daemon = std::make_unique<LibvirtDaemon>(); }
+      // A container that allows no namespaces has no VMs of the system's libvirt.
+      const bool may_start = try_privileges().lacks_isolation.empty();
+      if (::geteuid() == 0 && uri == system_libvirt) {
+        daemon = std::make_unique<LibvirtDaemon>(system_libvirt, may_start);
+      }
       hypervisor = connect_libvirt(uri);
     } catch (const Error& error) { log::warning("libvirt is not looked at", {{"reason", error.what()}}); }
     auto caller = this_caller();
@@ -240,6 +237,7 @@ void LocalHost::check_guest(const GuestSpec& guest) {
 }
 
 fs::path LocalHost::begin(const RunSpec& spec) {
+  image_cancelled_ = false;
   run_ = std::make_unique<Run>(spec);
   return run_->state.log_dir;
 }
@@ -274,7 +272,7 @@ Inventory LocalHost::inventory(bool with_users) {
   if (with_users) {
     for (auto* devices : lists) { add_users(root_, *devices); }
   }
-  if (root_ != "/" || !has_journal()) {  // a recorded host has none
+  if (root_ != "/" || !LeaseJournal::is_there()) {  // a recorded host has none
     return inventory;
   }
   const LeaseJournal journal;
@@ -319,6 +317,7 @@ DeviceListing LocalHost::devices() {
 
 /// Asked in a child, since libvirt starts threads, and this process may have to fork later.
 std::string LocalHost::lacks_system_libvirt() {
+  if (auto closed = ::geteuid() == 0 ? "" : closed_to_qemu(); !closed.empty()) { return closed; }
   auto [ours, theirs] = make_socketpair();
   const pid_t child = ::fork();
   if (child < 0) { throw errno_error("start a child process", errno); }
@@ -393,7 +392,7 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
     choose_image(*state.vm_host, spec.image);
   } else {
     state.vm_host.reset();  // no VM of the old image runs any more
-    state.vm_host = prepare_vm_host(state, spec);
+    state.vm_host = prepare_vm_host(state, spec, [this] { return image_cancelled_.load(); });
   }
   const auto& host = *state.vm_host;
   return {host.image.hash,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -44,6 +45,7 @@ class LocalHost final : public Host {
   void acquire(const std::vector<std::string>& resources) override;
   void end(bool stored) override;
   ImageFacts make_image(const ImageSpec& spec) override;
+  void cancel_image() override { image_cancelled_ = true; }
 
   void keep_services_away(const std::vector<DeviceGrant>& grants) override;
   std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) override;
@@ -87,6 +89,7 @@ class LocalHost final : public Host {
 
   const std::filesystem::path root_;
   std::optional<bool> hides_arch_capabilities_;
+  std::atomic<bool> image_cancelled_ = false;
   std::unique_ptr<Run> run_;
   std::map<NodeGroupId, std::unique_ptr<MadeNodes>> groups_;
   std::optional<DeviceWatch> watch_;

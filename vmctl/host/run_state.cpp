@@ -13,14 +13,15 @@ namespace virtrain::vmctl {
 namespace {
 
 /// Its folder is in the journal: of a run that is killed it stays.
-std::unique_ptr<PrivateLibvirt> start_private_libvirt(const RunState& run) {
+std::unique_ptr<PrivateLibvirt> start_private_libvirt(const RunState& run, const Cancelled& cancelled) {
   const auto folder = PrivateLibvirt::new_folder_name();
   const auto id = run.journal.intent(run.owner, EffectKind::file, folder.string());
-  auto started = std::make_unique<PrivateLibvirt>(folder, [&journal = run.journal, id] {
+  const auto folder_gone = [&journal = run.journal, id] {
     try {
       journal.undone(id);
     } catch (const Error& error) { log::warning(error.what()); }
-  });
+  };
+  auto started = std::make_unique<PrivateLibvirt>(folder, folder_gone, cancelled);
   run.journal.done(id);
   return started;
 }
@@ -36,12 +37,12 @@ void choose_image(VmHost& host, const std::string& image) {
   if (image != mirror_image) { host.cloud_image = inspect_cloud_image(image); }
 }
 
-VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
+VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled) {
   VmHost host;
   if (run.spec.mode == HostMode::system) {
-    host.daemon = std::make_unique<LibvirtDaemon>(system_libvirt, run.spec.may_change_host);
+    host.daemon = std::make_unique<LibvirtDaemon>(system_libvirt, run.spec.may_change_host, cancelled);
   } else {
-    host.private_daemon = start_private_libvirt(run);
+    host.private_daemon = start_private_libvirt(run, cancelled);
   }
   host.hypervisor = connect_libvirt(host.private_daemon ? host.private_daemon->uri() : system_libvirt);
   MirrorSpec mirror;
@@ -53,6 +54,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
   }
   mirror.cache_dir = cache_dir();
   mirror.texts = spec.texts;
+  mirror.cancelled = cancelled;
   if (spec.with_nvidia_driver) {
     if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
       carry_driver(mirror, *driver);
@@ -60,6 +62,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec) {
   }
   host.image = build_mirror_image(mirror, [](std::string_view line) { log::info(line); });
   choose_image(host, spec.image);
+  end_if(cancelled, "prepare this host");
   const auto verdict = probe_kvm(host.image.kernel, mirror.cache_dir);
   host.virtualization = verdict.virtualization;
   host.virtualization_reason = verdict.reason;

@@ -13,6 +13,7 @@
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/private_libvirt.h"
 #include "vmctl/journal/leases.h"
+#include "vmctl/process/cancelled.h"
 #include "vmctl/resources/device_lender.h"
 #include "vmctl/resources/kind/names.h"
 
@@ -53,7 +54,7 @@ struct RunState {
 };
 
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
-VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec);
+VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled);
 /// What VMs that are made from now on boot; those that run go on.
 void choose_image(VmHost& host, const std::string& image);
 

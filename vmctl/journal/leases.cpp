@@ -200,6 +200,12 @@ struct LeaseJournal::Impl {
   std::mutex mutex;  ///< one connection, many threads
 };
 
+bool LeaseJournal::is_there() {
+  try {
+    return std::filesystem::exists(state_dir() / "leases.db");
+  } catch (const Error&) { return false; }
+}
+
 LeaseJournal::LeaseJournal(const std::filesystem::path& file)
     : impl_(journalled("open the lease journal", [&] {
         return std::make_unique<Impl>(file.empty() ? state_dir() / "leases.db" : file);

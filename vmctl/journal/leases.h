@@ -43,6 +43,8 @@ struct Effect {
 /// is on disk before the call returns.
 class LeaseJournal {
  public:
+  /// Whether this user has one: where the state folder cannot be made, nothing was ever leased.
+  static bool is_there();
   /// Opens or makes the journal; by default state_dir()/leases.db.
   explicit LeaseJournal(const std::filesystem::path& file = {});
   ~LeaseJournal();

@@ -9,19 +9,21 @@
 #include <unistd.h>
 
 #include <optional>
+#include <string_view>
 
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/files/new_file.h"
 #include "common/files/reading.h"
-#include "common/text/sha256.h"
 #include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
+#include "common/text/sha256.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/guest/node_settings.h"
@@ -56,14 +58,29 @@ std::optional<std::string> obstacle(const Inventory& host, const KvmSubject& sub
   return std::nullopt;
 }
 
+constexpr std::string_view initrd_prefix = "probe-", initrd_suffix = ".initrd";
+
+/// Those of probes that were interrupted.
+void remove_old_initrds(const fs::path& cache) {
+  for (const auto& name : entry_names(cache)) {
+    if (!name.starts_with(initrd_prefix) || !name.ends_with(initrd_suffix)) { continue; }
+    const auto pid = parse_integer(
+        name.substr(initrd_prefix.size(), name.size() - initrd_prefix.size() - initrd_suffix.size()));
+    std::error_code ignored;
+    if (pid && !process_info(static_cast<pid_t>(*pid))) { fs::remove(cache / name, ignored); }
+  }
+}
+
 /// Whether the kernel under KVM prints our init's line within the deadline.
 std::optional<std::string> boot_failure(const Inventory& host, const fs::path& kernel, const fs::path& cache,
                                         std::chrono::milliseconds deadline) {
-  const auto initrd = cache / fmt::format("probe-{}.initrd", ::getpid());
+  remove_old_initrds(cache);
+  const auto initrd = cache / fmt::format("{}{}{}", initrd_prefix, ::getpid(), initrd_suffix);
   const auto init = read_file(sibling_program("virtrain-guest-init")).value_or("");
   write_file_atomically(initrd, newc_archive("init", init));
   CommandOptions options;
   options.deadline = deadline;
+  options.ends_with_us = true;  // a guest that hangs would else run for ever after Ctrl-C
   const char* cpu = hides_arch_capabilities(host, qemu_version("/")) ? "host,arch-capabilities=off" : "host";
   std::optional<std::string> failure;
   try {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <utility>
 
 #include "common/error.h"
 #include "common/files/user_folders.h"
@@ -24,8 +25,16 @@ constexpr unsigned state_mode = 0711;
 /// Nothing in the images is secret: they are made of files that every user may read.
 constexpr unsigned cache_mode = 0755;
 
-fs::path made(const fs::path& folder, unsigned mode) {
-  make_own_folder(folder, mode);
+constexpr const char* state_variable = "VIRTRAIN_STATE_DIR";
+constexpr const char* cache_variable = "VIRTRAIN_CACHE_DIR";
+
+fs::path made(const fs::path& folder, unsigned mode, const char* chosen_by) {
+  try {
+    make_own_folder(folder, mode);
+  } catch (const Error& error) {
+    throw Error(error.operation(), error.code(),
+                error.message() + " (" + chosen_by + " may name another folder)");
+  }
   return folder;
 }
 
@@ -42,11 +51,10 @@ bool traversable_by_all(fs::path folder) {
 }  // namespace
 
 fs::path state_dir() {
-  if (const auto chosen = variable("VIRTRAIN_STATE_DIR"); !chosen.empty()) {
-    return made(chosen, state_mode);
-  }
-  if (::geteuid() == 0) { return made("/var/lib/virtrain", state_mode); }
-  return made(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain", state_mode);
+  const auto in = [](const fs::path& folder) { return made(folder, state_mode, state_variable); };
+  if (const auto chosen = variable(state_variable); !chosen.empty()) { return in(chosen); }
+  if (::geteuid() == 0) { return in("/var/lib/virtrain"); }
+  return in(user_folder("XDG_STATE_HOME", ".local/state") / "virtrain");
 }
 
 fs::path user_cache_dir() {
@@ -54,12 +62,21 @@ fs::path user_cache_dir() {
 }
 
 fs::path cache_dir() {
-  if (const auto chosen = variable("VIRTRAIN_CACHE_DIR"); !chosen.empty()) {
-    return made(chosen, cache_mode);
-  }
+  const auto in = [](const fs::path& folder) { return made(folder, cache_mode, cache_variable); };
+  if (const auto chosen = variable(cache_variable); !chosen.empty()) { return in(chosen); }
   const auto wanted = user_cache_dir() / "virtrain";
-  if (::geteuid() == 0 && !traversable_by_all(wanted)) { return made("/var/cache/virtrain", cache_mode); }
-  return made(wanted, cache_mode);
+  return in(::geteuid() == 0 && !traversable_by_all(wanted) ? "/var/cache/virtrain" : wanted);
+}
+
+std::string closed_to_qemu() {
+  for (const auto& [folder, name] :
+       {std::pair(cache_dir(), cache_variable), std::pair(state_dir(), state_variable)}) {
+    if (!traversable_by_all(folder)) {
+      return folder.string() + " lies in a folder that QEMU's user may not enter (" + name +
+             " may name another one)";
+    }
+  }
+  return "";
 }
 
 fs::path sibling_program(std::string_view name) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 namespace virtrain::vmctl {
@@ -13,6 +14,9 @@ std::filesystem::path user_cache_dir();
 /// Images and probe results: $VIRTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/virtrain, else ~/.cache/virtrain; as
 /// root /var/cache/virtrain where QEMU's user could not traverse to it (a 0700 home). Made if absent.
 std::filesystem::path cache_dir();
+/// Why the QEMU of the system's libvirt, which runs as a user of its own, could not reach images and logs in
+/// these folders; empty: it can.
+std::string closed_to_qemu();
 /// A program that ships with virtrain: beside this executable, else in ../libexec/virtrain. Throws
 /// Error(not_found).
 std::filesystem::path sibling_program(std::string_view name);

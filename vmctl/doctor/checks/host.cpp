@@ -1,3 +1,4 @@
+#include <pwd.h>
 #include <unistd.h>
 
 #include <array>
@@ -33,6 +34,31 @@ CheckAnswer mode_gives_everything(const HostInMode& host) {
   return {fmt::format("mode {}, without {}{}", to_string(host.mode), lacks,
                       host.mode == best_mode(privileges) ? fmt::format(" ({})", why) : ""),
           "run as root on a host that allows namespaces"};
+}
+
+CheckAnswer folders_can_be_had(const HostInMode& host) {
+  try {
+    const auto folders = state_dir().string() + " and " + cache_dir().string();
+    const auto closed = host.mode == HostMode::system && ::geteuid() != 0 ? closed_to_qemu() : "";
+    if (closed.empty()) { return {folders}; }
+    return {closed, "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR, or use --mode namespaces or session"};
+  } catch (const Error& error) {
+    return {error.what(), "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR to folders that you may write to"};
+  }
+}
+
+/// libvirt as a user of a run's own: root's is QEMU's account, everybody else's his own.
+CheckAnswer libvirt_has_its_user(const HostInMode& host) {
+  if (host.mode == HostMode::system) { return {"libvirt's own"}; }
+  if (::geteuid() == 0) {
+    const auto lacks = try_other_user();
+    if (lacks.empty()) { return {"root may run libvirt as another user"}; }
+    return {lacks + ", and libvirt does not run as root in mode " + to_string(host.mode),
+            "add the capabilities CHOWN, SETUID and SETGID, or run as a user"};
+  }
+  if (const auto* account = ::getpwuid(::geteuid())) { return {account->pw_name}; }
+  return {fmt::format("user id {} has no account, and libvirt starts no VM for one", ::geteuid()),
+          "give it a line in /etc/passwd, or run as a user with an account"};
 }
 
 bool libvirt_is_installed() {
@@ -143,7 +169,7 @@ CheckAnswer nothing_is_left_behind(const HostInMode& /*host*/) {
     std::unique_ptr<Hypervisor> hypervisor;
     if (libvirt_answers(uri)) { hypervisor = connect_libvirt(uri); }
     std::unique_ptr<LeaseJournal> journal;
-    if (fs::exists(state_dir() / "leases.db")) { journal = std::make_unique<LeaseJournal>(); }
+    if (LeaseJournal::is_there()) { journal = std::make_unique<LeaseJournal>(); }
     Words names;
     for (const auto& leftover : find_leftovers(hypervisor.get(), journal.get()).leftovers) {
       names.push_back(std::string(to_string(leftover.kind)) + " " + leftover.name);
@@ -159,6 +185,8 @@ std::span<const Check<HostInMode>> host_checks() {
   using HostCheck = Check<HostInMode>;
   static constexpr std::array checks = {
       HostCheck{"MODE-1", Severity::notes, when_always, always, mode_gives_everything},
+      HostCheck{"DIR-1", Severity::blocks, when_always, always, folders_can_be_had},
+      HostCheck{"USER-1", Severity::blocks, when_always, always, libvirt_has_its_user},
       HostCheck{"VIRT-1", Severity::blocks, when_always, always, libvirt_is_there},
       HostCheck{"VIRT-2", Severity::blocks, when_always, always, qemu_runs},
       HostCheck{"IMG-1", Severity::blocks, when_always, always, supermin_runs},

@@ -9,13 +9,14 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/files/file_hash.h"
 #include "common/files/file_lock.h"
 #include "common/files/new_file.h"
 #include "common/files/reading.h"
-#include "common/text/sha256.h"
 #include "common/files/unique_fd.h"
 #include "common/files/user_folders.h"
 #include "common/text/json.h"
+#include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/mirror/guest_driver.h"
@@ -222,8 +223,8 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
   needs.symlinks.insert(inputs.spec.symlinks.begin(), inputs.spec.symlinks.end());
   const WorkFolder work{make_work_folder(images)};
   say("building the guest image from installed packages");
-  const auto built = run_supermin(
-      {work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts, inputs.spec.extra_packages, needs});
+  const auto built = run_supermin({work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts,
+                                   inputs.spec.extra_packages, needs, inputs.spec.cancelled});
   const auto hash = content_hash(inputs, built.packages, needs);
   const nlohmann::json manifest = {{"hash", hash},
                                    {"kernel_version", inputs.kernel.version},

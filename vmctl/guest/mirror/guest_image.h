@@ -10,6 +10,7 @@
 
 #include "common/files/unique_fd.h"
 #include "vmctl/guest/mirror/carried_file.h"
+#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 
@@ -21,6 +22,7 @@ struct MirrorSpec {
   std::map<std::string, std::string> texts = {};     ///< small files of our own: path in the guest to content
   /// Further files of the host that the image depends on, though they come into it by another way.
   std::vector<std::filesystem::path> depends_on = {};
+  Cancelled cancelled = {};
 };
 
 /// A bootable mirror of this host; files of the cache, shared by all VMs, never written.

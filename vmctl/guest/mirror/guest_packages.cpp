@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "common/error.h"
 #include "common/system/subprocess.h"
@@ -31,10 +32,17 @@ std::vector<std::string> spellings(const std::string& path) {
   return both;
 }
 
+/// Reads thousands of small files, which others' disks make slow.
+CommandOptions cold_cache() {
+  CommandOptions options;
+  options.deadline = std::chrono::minutes(5);
+  return options;
+}
+
 std::set<std::string> libraries_of(const std::vector<fs::path>& programs) {
   std::set<std::string> libraries;
   for (const auto& program : programs) {
-    const auto result = run_command({"ldd", program.string()});
+    const auto result = run_command({"ldd", program.string()}, cold_cache());
     if (result.exit_status != 0) {
       continue;  // a script or a static program
     }
@@ -95,7 +103,7 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
   GuestNeeds needs;
   if (libraries.empty()) { return needs; }
   // It exits 1 as soon as one path is unknown, and one spelling of each is.
-  const auto owners = parse_dpkg_search(run_command(query).out);
+  const auto owners = parse_dpkg_search(run_command(query, cold_cache()).out);
 
   const auto owner_of = [&](const std::string& path) -> std::string {
     for (const auto& spelling : spellings(path)) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <set>
 #include <utility>
@@ -24,7 +25,10 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr auto build_deadline = 300s;
+/// A step copies gigabytes where there is CUDA, to disks that others may be using.
+constexpr auto build_deadline = 30min;
+/// Looks into an image or a file of it.
+constexpr auto look_deadline = 5min;
 constexpr const char* out_folder = "out";  ///< of each step, in its folder
 
 /// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
@@ -48,20 +52,35 @@ const std::vector<std::pair<std::string, std::string>> etc = {
     {"hostname", "guest\n"},
 };
 
+/// A command of the build, which ends early where the build is cancelled.
+void run_step(const std::vector<std::string>& argv, CommandOptions options, const Cancelled& cancelled) {
+  constexpr const char* operation = "build the guest image";
+  end_if(cancelled, operation);
+  options.deadline = build_deadline;
+  if (cancelled) {
+    options.next_signal = [&cancelled] { return cancelled() ? SIGTERM : 0; };
+  }
+  try {
+    run_checked(argv, options);
+  } catch (const Error&) {
+    end_if(cancelled, operation);
+    throw;
+  }
+}
+
 /// One step of the build: what it may write to is a folder of its own, which is root's again afterwards. What
 /// its user cannot read cannot leak into a guest.
 fs::path run_unprivileged(const fs::path& folder, const std::vector<std::string>& argv,
-                          const std::vector<std::string>& environment) {
+                          const std::vector<std::string>& environment, const Cancelled& cancelled) {
   const PrivateUser builder;
   builder.make_folder(folder);
   CommandOptions options;
-  options.deadline = build_deadline;
   options.plain_environment = true;
   options.environment = environment;
   options.environment.push_back("HOME=" + folder.string());
   options.environment.push_back("TMPDIR=" + folder.string());
   options.environment.push_back("LC_ALL=C");
-  run_checked(builder.command(argv), options);
+  run_step(builder.command(argv), options, cancelled);
   builder.take_back(folder);
   return folder / out_folder;
 }
@@ -97,11 +116,8 @@ void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
     fs::create_symlink(target, under(stage, link));
   }
   // With CUDA's libraries it is more than a gigabyte, and lives for seconds: not worth compressing.
-  CommandOptions options;
-  options.deadline = build_deadline;
-  run_checked(
-      {"tar", "--owner=0", "--group=0", "--sort=name", "-C", stage.string(), "-cf", tar.string(), "."},
-      options);
+  run_step({"tar", "--owner=0", "--group=0", "--sort=name", "-C", stage.string(), "-cf", tar.string(), "."},
+           {}, request.cancelled);
   fs::remove_all(stage);
   ::chmod(tar.c_str(), 0644);
 }
@@ -130,11 +146,17 @@ void check_packages(const fs::path& prepared, const std::set<std::string>& wante
   }
 }
 
+/// What a short look at a file printed, on a disk that others may be using.
+std::string looked_at(const std::vector<std::string>& argv) {
+  CommandOptions options;
+  options.deadline = look_deadline;
+  return run_checked(argv, options).out;
+}
+
 /// Files below the folder; links carry no content of the host and do not count.
 std::vector<std::string> files_below(const fs::path& image, const std::string& folder) {
   std::vector<std::string> entries;  // "/inode/mode/uid/gid/name/size/"
-  for (const auto& line :
-       split(run_checked({"debugfs", "-R", "ls -p " + folder, image.string()}).out, '\n')) {
+  for (const auto& line : split(looked_at({"debugfs", "-R", "ls -p " + folder, image.string()}), '\n')) {
     const auto fields = split(line, '/');
     if (fields.size() < 6 || fields[5] == "." || fields[5] == "..") { continue; }
     const bool is_folder = fields[2].starts_with("04"), is_link = fields[2].starts_with("12");
@@ -161,7 +183,7 @@ void check_etc(const fs::path& image) {
 }
 
 std::vector<std::string> read_packages(const fs::path& image) {
-  const auto text = run_checked({"debugfs", "-R", "cat /packagelist", image.string()}).out;
+  const auto text = looked_at({"debugfs", "-R", "cat /packagelist", image.string()});
   std::vector<std::string> packages;
   for (const auto& line : split(text, '\n')) {
     if (!trim(line).empty()) { packages.emplace_back(trim(line)); }
@@ -211,7 +233,7 @@ std::string unpacked_overlay_module(const GuestKernel& kernel) {
       {{".xz", "xz"}, {".zst", "zstd"}, {".gz", "gzip"}}};
   for (const auto& [suffix, tool] : tools) {
     const auto file = (kernel.modules / "kernel/fs/overlayfs/overlay.ko").string() + suffix;
-    if (fs::exists(file)) { return run_checked({tool, "-dc", file}).out; }
+    if (fs::exists(file)) { return looked_at({tool, "-dc", file}); }
   }
   return {};
 }
@@ -238,7 +260,7 @@ SuperminResult run_supermin(const SuperminRequest& request) {
   std::vector<std::string> prepare{"supermin", "--prepare", "--use-installed"};
   prepare.insert(prepare.end(), wanted.begin(), wanted.end());
   prepare.insert(prepare.end(), {"-o", (prepare_folder / out_folder).string()});
-  const auto prepared = run_unprivileged(prepare_folder, prepare, {});
+  const auto prepared = run_unprivileged(prepare_folder, prepare, {}, request.cancelled);
   check_packages(prepared, wanted);
 
   fs::remove(prepared / "base.tar.gz");
@@ -253,7 +275,8 @@ SuperminResult run_supermin(const SuperminRequest& request) {
       {"supermin", "--build", "-f", "ext2", "--size", disk_size(request), "--copy-kernel",
        "--include-packagelist", prepared.string(), "-o", (build_folder / out_folder).string()},
       {"SUPERMIN_KERNEL=" + kernel.string(), "SUPERMIN_MODULES=" + request.kernel.modules.string(),
-       "SUPERMIN_KERNEL_VERSION=" + request.kernel.version});
+       "SUPERMIN_KERNEL_VERSION=" + request.kernel.version},
+      request.cancelled);
   check_etc(built / "root");
   return {built, read_packages(built / "root")};
 }

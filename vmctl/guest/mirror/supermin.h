@@ -7,6 +7,7 @@
 
 #include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"
+#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 
@@ -34,6 +35,7 @@ struct SuperminRequest {
   std::map<std::string, std::string> texts;  ///< path in the guest to content
   std::vector<std::string> extra_packages;
   GuestNeeds needs;
+  Cancelled cancelled = {};
 };
 
 struct SuperminResult {

@@ -124,7 +124,8 @@ void start_daemons() {
 
 /// Until it answers. One that was there may have been about to end, as whoever stopped it was killed: then it
 /// is started again.
-void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline, bool may_start) {
+void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline, bool may_start,
+                     const Cancelled& cancelled) {
   SignsOfLife listening(SignsOfLibvirt(), deadline, first_look);
   SignsOfLife answering(SignsOfLibvirt(), qemu_stands_still, first_look);
   while (true) {
@@ -137,12 +138,13 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
       throw Error("start libvirt", ErrorCode::host_unable,
                   "the daemon runs but does not answer: " + why + " (see journalctl or libvirtd -v)");
     }
+    end_if(cancelled, "start libvirt");
     std::this_thread::sleep_for(50ms);
   }
 }
 
-/// Starting and stopping libvirt takes others that long at most.
-constexpr std::chrono::seconds others_start{180};
+/// Starting libvirt takes others that long at most, stopping it less.
+constexpr std::chrono::seconds others_start = first_look + 1min;
 
 /// Of the host: runs with other state folders use the same daemon.
 UniqueFd lock_state(const char* name, LockKind kind) {
@@ -155,6 +157,10 @@ constexpr const char* start_lock = "libvirt-start.lock";
 constexpr const char* users_lock = "libvirt-users.lock";
 
 constexpr std::array names_of_daemons{"libvirtd", "virtqemud", "virtnetworkd", "virtlogd"};
+
+void stop_started() {
+  for (const auto* name : names_of_daemons) { stop(name); }
+}
 
 bool started_any() {
   return std::ranges::any_of(names_of_daemons, [](const char* name) { return started(name).has_value(); });
@@ -176,7 +182,8 @@ bool libvirt_answers(const std::string& uri, std::string* why) {
   return look_at_libvirt(uri, why) == DaemonState::answers;
 }
 
-LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milliseconds deadline)
+LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, const Cancelled& cancelled,
+                             std::chrono::milliseconds deadline)
     : uri_(std::move(uri)) {
   const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
   users_ = lock_state(users_lock, LockKind::shared);
@@ -196,7 +203,14 @@ LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, std::chrono::milli
                     " (start libvirtd, or run as root and virtrain starts it; your user may have to join "
                     "group libvirt)");
   }
-  wait_for_daemon(uri_, deadline, may_start);
+  const bool were_started = started_any();
+  try {
+    wait_for_daemon(uri_, deadline, may_start, cancelled);
+  } catch (const Error&) {
+    // Nobody else has used what does not answer.
+    if (!were_started) { stop_started(); }
+    throw;
+  }
 }
 
 LibvirtDaemon::~LibvirtDaemon() {
@@ -204,7 +218,7 @@ LibvirtDaemon::~LibvirtDaemon() {
     const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
     const bool last_user = ::flock(users_.get(), LOCK_EX | LOCK_NB) == 0;
     if (!last_user || !started_any() || any_domain_runs(uri_)) { return; }
-    for (const auto* name : names_of_daemons) { stop(name); }
+    stop_started();
   } catch (const std::exception& error) {
     log::warning("could not stop libvirt again", {{"reason", error.what()}});
   }

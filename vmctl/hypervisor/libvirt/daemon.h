@@ -5,6 +5,7 @@
 
 #include "common/files/unique_fd.h"
 #include "vmctl/api/host_mode.h"
+#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 
@@ -22,6 +23,7 @@ class LibvirtDaemon {
   /// Throws Error(host_unable) with what to install or start; without `may_start` also where one would be
   /// started.
   explicit LibvirtDaemon(std::string uri = system_libvirt, bool may_start = true,
+                         const Cancelled& cancelled = {},
                          std::chrono::milliseconds deadline = std::chrono::seconds(20));
   ~LibvirtDaemon();
   LibvirtDaemon(const LibvirtDaemon&) = delete;

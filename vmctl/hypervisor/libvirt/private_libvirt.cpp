@@ -102,7 +102,7 @@ fs::path PrivateLibvirt::new_folder_name() {
   return fmt::format("/tmp/vt-{:08x}", device());
 }
 
-PrivateLibvirt::PrivateLibvirt(fs::path folder, std::function<void()> folder_gone)
+PrivateLibvirt::PrivateLibvirt(fs::path folder, std::function<void()> folder_gone, const Cancelled& cancelled)
     : folder_(std::move(folder)), folder_gone_(std::move(folder_gone)) {
   fs::path program;
   try {
@@ -114,7 +114,7 @@ PrivateLibvirt::PrivateLibvirt(fs::path folder, std::function<void()> folder_gon
   }
   try {
     start(program);
-    wait_until_it_answers();
+    wait_until_it_answers(cancelled);
   } catch (...) {
     stop();
     throw;
@@ -147,7 +147,7 @@ void PrivateLibvirt::start(const fs::path& program) {
   if (daemon_ == 0) { become_daemon(program.c_str(), entries.data(), log_.get(), other); }
 }
 
-void PrivateLibvirt::wait_until_it_answers() {
+void PrivateLibvirt::wait_until_it_answers(const Cancelled& cancelled) {
   SignsOfLife life([this] { return cpu_time_of_tree(daemon_); }, qemu_stands_still, first_look);
   std::string why;
   while (look_at_libvirt(uri_, &why) != DaemonState::answers) {
@@ -160,6 +160,7 @@ void PrivateLibvirt::wait_until_it_answers() {
       throw Error("start libvirt", ErrorCode::host_unable,
                   "its daemon does not answer: " + why + "; " + last_words());
     }
+    end_if(cancelled, "start libvirt");
     std::this_thread::sleep_for(50ms);
   }
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "common/files/unique_fd.h"
+#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 
@@ -22,7 +23,8 @@ class PrivateLibvirt {
   /// Makes that folder and returns once the daemon answers: its first look at QEMU takes minutes on a busy
   /// host, and is waited for as long as it moves. `folder_gone` is told when the folder is removed again.
   /// Throws Error(host_unable) with its last words.
-  PrivateLibvirt(std::filesystem::path folder, std::function<void()> folder_gone);
+  PrivateLibvirt(std::filesystem::path folder, std::function<void()> folder_gone,
+                 const Cancelled& cancelled = {});
   ~PrivateLibvirt();
   PrivateLibvirt(const PrivateLibvirt&) = delete;
   PrivateLibvirt& operator=(const PrivateLibvirt&) = delete;
@@ -34,7 +36,7 @@ class PrivateLibvirt {
 
  private:
   void start(const std::filesystem::path& program);
-  void wait_until_it_answers();
+  void wait_until_it_answers(const Cancelled& cancelled);
   void stop();
   std::string last_words() const;
 

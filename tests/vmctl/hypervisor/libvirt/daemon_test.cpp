@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("a libvirt that is busy is told from one that does not run") {
+TEST_CASE("a libvirt that is busy is told from one that does not run, and Ctrl-C ends the wait for it") {
   const TemporaryFolder folder;
   const auto socket_file = folder.path / "socket";
   const auto uri = "qemu+unix:///system?socket=" + socket_file.string();
@@ -32,6 +32,8 @@ TEST_CASE("a libvirt that is busy is told from one that does not run") {
   CHECK(look_at_libvirt(uri, &why, 200ms) == DaemonState::busy);
   CHECK_THAT(why, virtrain::test::Contains("did not answer"));
   CHECK_FALSE(libvirt_answers("qemu+unix:///system?socket=/nowhere"));
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, [] { return true; }),
+                    virtrain::test::Contains("stopped on request"));
 }
 
 TEST_CASE("a daemon that may not be started is asked for with the flag that forbids it") {
@@ -39,7 +41,7 @@ TEST_CASE("a daemon that may not be started is asked for with the flag that forb
   ::setenv("VIRTRAIN_STATE_DIR", (folder.path / "state").c_str(), 1);
   const auto uri = "qemu+unix:///system?socket=" + (folder.path / "none").string();
   CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/false), virtrain::test::Contains("--no-host-changes"));
-  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, 1s),
+  CHECK_THROWS_WITH(LibvirtDaemon(uri, /*may_start=*/true, {}, 1s),
                     !virtrain::test::Contains("--no-host-changes"));
   ::unsetenv("VIRTRAIN_STATE_DIR");
 }
