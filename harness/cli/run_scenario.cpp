@@ -31,9 +31,10 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
   std::string early;
   for (const auto& ended : outcome.ended_early) { early += ended + "\n"; }
   return early +
-         fmt::format("virtrain {} {}: {} finished, {} failed{}{} in {}", scenario.name, outcome.experiment,
-                     counted(outcome.finished, "trial"), outcome.failed,
-                     outcome.stop_signal != 0 ? ", interrupted" : "",
+         fmt::format("virtrain {} {}: {} finished, {}{} failed{}{} in {}", scenario.name, outcome.experiment,
+                     counted(outcome.finished, "trial"),
+                     outcome.invalid > 0 ? fmt::format("{} of them invalid, ", outcome.invalid) : "",
+                     outcome.failed, outcome.stop_signal != 0 ? ", interrupted" : "",
                      outcome.first_failure.empty()
                          ? ""
                          : " (" + outcome.first_failure.substr(0, outcome.first_failure.find('\n')) + ")",

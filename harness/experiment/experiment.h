@@ -40,6 +40,7 @@ struct ExperimentOptions {
 struct ExperimentOutcome {
   std::string experiment;
   std::int64_t finished = 0, failed = 0;
+  std::int64_t invalid = 0;             ///< of the finished ones: they do not count
   int stop_signal = 0;                  ///< SIGINT, SIGTERM or SIGHUP if it was stopped
   std::optional<ErrorCode> aborted_by;  ///< a failure no further trial could survive (the database, the host)
   std::string first_failure;            ///< in words, for the summary

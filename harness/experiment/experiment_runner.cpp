@@ -208,6 +208,9 @@ void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exce
                         ExperimentOutcome& outcome) {
   if (!failure) {
     ++outcome.finished;
+    if (trial.invalid().empty()) { return; }
+    ++outcome.invalid;
+    log::warning("trial is invalid and does not count", {{"trial", row}, {"reason", trial.invalid()}});
     return;
   }
   if (context_.stop.requested()) {

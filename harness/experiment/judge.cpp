@@ -1,7 +1,6 @@
 #include "harness/experiment/judge.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "common/model/leak.h"
 #include "common/system/log.h"
@@ -14,18 +13,13 @@ using results::CaseComparison;
 using results::Verdict;
 
 int judge_verdicts(const std::vector<CaseComparison>& all) {
-  // What variants do to each other is no question of virtualization, where that was asked too.
-  const auto is_of_virtualization = [](const CaseComparison& one) {
-    return one.baseline == arm_bare_metal && one.candidate == arm_vm;
-  };
-  std::vector<CaseComparison> comparisons;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(comparisons), is_of_virtualization);
-  if (comparisons.empty()) { comparisons = all; }
+  const auto comparisons = results::judged(all);
   const auto any = [&](auto... verdicts) {
     return std::ranges::any_of(comparisons,
-                               [&](const CaseComparison& c) { return ((c.verdict == verdicts) || ...); });
+                               [&](const auto* one) { return ((one->verdict == verdicts) || ...); });
   };
-  if (std::ranges::any_of(comparisons, results::worse_after_holm)) { return exit_worse; }
+  const auto is_worse = [](const auto* one) { return results::worse_after_holm(*one); };
+  if (std::ranges::any_of(comparisons, is_worse)) { return exit_worse; }
   if (comparisons.empty() || any(Verdict::worse, Verdict::inconclusive, Verdict::not_comparable)) {
     return exit_no_verdict;
   }

@@ -14,15 +14,15 @@ namespace {
 
 /// Of several comparisons of a case all must have ended; what is said is of the last to end.
 std::string ended(const std::vector<results::CaseComparison>& comparisons,
-                  const results::SequentialTest& sequential) {
+                  const results::SequentialTest& sequential, std::size_t family) {
   std::string words;
   for (const auto& comparison : comparisons) {
-    if (!comparison.test || !comparison.n) { return ""; }
-    if (comparison.verdict == results::Verdict::not_comparable) {
+    // Also where one of the arms has failed, or been invalid, each time so far.
+    if (!comparison.test || !comparison.n || comparison.verdict == results::Verdict::not_comparable) {
       words = fmt::format("no verdict can be given: {}", results::verdict_remark(comparison));
       continue;
     }
-    switch (sequential.look(*comparison.test, *comparison.n)) {
+    switch (sequential.look(*comparison.test, *comparison.n, family)) {
       case results::Stop::go_on:
         return "";
       case results::Stop::verdict:
@@ -37,6 +37,12 @@ std::string ended(const std::vector<results::CaseComparison>& comparisons,
     }
   }
   return words;
+}
+
+/// Comparisons of which any may be worse: of VMs with bare metal, else of each arm with another one.
+std::size_t family_size(const Scenario& scenario) {
+  const bool of_virtualization = has_arm(scenario, arm_vm) && has_arm(scenario, arm_bare_metal);
+  return scenario.cases.size() * (of_virtualization ? 1 : scenario.arms.size() - 1);
 }
 
 }  // namespace
@@ -63,7 +69,7 @@ std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) co
   request.case_name = case_name;
   request.settings = settings_;
   try {
-    return ended(results::compare(store_, request), *sequential_);
+    return ended(results::compare(store_, request), *sequential_, family_size(scenario_));
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) { throw; }  // no trial has finished yet
     return "";

@@ -57,6 +57,7 @@ struct LiveTrial {
   std::vector<LiveTenant> tenants = {};
   std::string stage = "define";
   double images_per_second = 0;
+  std::string invalid = {};  ///< why the finished trial does not count; empty: it does
   std::int64_t stressors_ended_ns = 0;
 
   /// The tenants that are measured, without their neighbours.

@@ -309,9 +309,9 @@ void store_results(LiveTrial& trial) {
     if (tenant.stress) { store_neighbour(trial, tenant, evidence.aggressors); }
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
-  const auto reasons = invalid_reasons(evidence, trial.context.boot_id);
+  trial.invalid = join(invalid_reasons(evidence, trial.context.boot_id), "; ");
   trial.context.store.finish_trial(
-      trial.row, {trial.images_per_second, start_spread_ns(trial), reasons.empty(), join(reasons, "; ")},
+      trial.row, {trial.images_per_second, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
       iso8601(wall_ns()));
 }
 

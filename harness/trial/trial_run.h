@@ -32,6 +32,8 @@ class TrialRun {
   /// What went wrong in the nodes while the trial ran: the console's end of the first lost one.
   std::string console_tail() const { return console_tail_; }
   double images_per_second() const { return trial_.images_per_second; }
+  /// Why the finished trial does not count; empty: it does.
+  const std::string& invalid() const { return trial_.invalid; }
   std::int64_t row() const { return trial_.row; }
 
  private:

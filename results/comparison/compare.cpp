@@ -14,6 +14,7 @@
 #include "results/comparison/data_index.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/comparison/look_levels.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::results {
 namespace {
@@ -69,7 +70,7 @@ class Comparer {
         results.push_back(compare_case(one, ours, theirs, arm));
       }
     }
-    correct_for_family(results);
+    for (const bool of_virtualization : {true, false}) { correct_for_family(results, of_virtualization); }
     judge_sweeps(results, request_.settings);
     return results;
   }
@@ -337,11 +338,13 @@ class Comparer {
 
   void flag(CaseComparison& result) const;
 
-  /// Holm's correction over all cases that have a verdict to give.
-  static void correct_for_family(std::vector<CaseComparison>& results) {
+  /// Holm's correction over all that have a verdict to give: what VMs cost is one question, what variants and
+  /// neighbours do to each other another.
+  static void correct_for_family(std::vector<CaseComparison>& results, bool of_virtualization) {
     std::vector<double> p_values;
     std::vector<CaseComparison*> members;
     for (auto& result : results) {
+      if (is_of_virtualization(result) != of_virtualization) { continue; }
       if (!result.test || !result.test->p_worse || result.verdict == Verdict::not_comparable) { continue; }
       p_values.push_back(*result.test->p_worse);
       members.push_back(&result);

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "common/model/arm.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/compare.h"
@@ -110,26 +112,44 @@ std::string verdict_remark(const CaseComparison& comparison) {
   return settled ? "" : outlook(comparison);
 }
 
+bool is_of_virtualization(const CaseComparison& comparison) {
+  return comparison.baseline == arm_bare_metal && comparison.candidate == arm_vm;
+}
+
+std::vector<const CaseComparison*> judged(const std::vector<CaseComparison>& comparisons) {
+  const bool asked = std::ranges::any_of(comparisons, is_of_virtualization);
+  std::vector<const CaseComparison*> family;
+  for (const auto& one : comparisons) {
+    if (!asked || is_of_virtualization(one)) { family.push_back(&one); }
+  }
+  return family;
+}
+
 bool worse_after_holm(const CaseComparison& comparison) {
   return comparison.verdict == Verdict::worse &&
          comparison.p_worse_holm.value_or(0) < comparison.settings.alpha;
 }
 
 std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
-  std::vector<std::string> worse;
-  std::optional<double> smallest;
-  std::size_t members = 0;
-  for (const auto& comparison : comparisons) {
-    if (!comparison.p_worse_holm) { continue; }
-    ++members;
-    smallest = std::min(smallest.value_or(1), *comparison.p_worse_holm);
-    if (!worse_after_holm(comparison)) { continue; }
-    worse.push_back(comparison.case_name + (comparison.arm.empty() ? "" : " in " + comparison.arm));
+  auto family = judged(comparisons);
+  std::erase_if(family, [](const auto* one) { return !one->p_worse_holm; });
+  if (family.size() < 2) { return ""; }
+  std::set<std::string> cases;
+  double smallest = 1;
+  for (const auto* one : family) {
+    cases.insert(one->case_name);
+    smallest = std::min(smallest, *one->p_worse_holm);
   }
-  if (members < 2) { return ""; }
-  const std::string end =
-      fmt::format("after Holm's correction for {} cases (smallest adjusted p = {:.3g})", members, *smallest);
-  if (worse.empty()) { return "No case is worse " + end; }
+  const bool by_case = cases.size() == family.size();  // else several arms of a case
+  std::vector<std::string> worse;
+  for (const auto* one : family) {
+    if (!worse_after_holm(*one)) { continue; }
+    const auto& arm = by_case || !one->arm.empty() ? one->arm : one->candidate;
+    worse.push_back(one->case_name + (arm.empty() ? "" : " in " + arm));
+  }
+  const std::string end = fmt::format("after Holm's correction for {} (smallest adjusted p = {:.3g})",
+                                      counted(family.size(), by_case ? "case" : "comparison"), smallest);
+  if (worse.empty()) { return fmt::format("No {} is worse {}", by_case ? "case" : "arm", end); }
   return fmt::format("{} {} worse {}", join(worse, ", "), worse.size() == 1 ? "is" : "are", end);
 }
 

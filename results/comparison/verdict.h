@@ -8,9 +8,13 @@
 // The answer in words.
 namespace virtrain::results {
 
+/// Whether it compares the arms vm and bare_metal.
+bool is_of_virtualization(const CaseComparison& comparison);
+/// Those that a verdict on all of them is about: of virtualization where there are any, else all.
+std::vector<const CaseComparison*> judged(const std::vector<CaseComparison>& comparisons);
 /// Whether the case is worse for sure among all cases of its comparison.
 bool worse_after_holm(const CaseComparison& comparison);
-/// The family's answer to "is any case worse?" after Holm's correction; empty for fewer than two cases.
+/// The answer of those judged to "is any of them worse?" after Holm's correction; empty for fewer than two.
 std::string family_sentence(const std::vector<CaseComparison>& comparisons);
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);

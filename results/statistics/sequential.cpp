@@ -102,40 +102,59 @@ double spent_alpha(double share, double alpha) {
   return 2 * upper_normal(normal_quantile(alpha / 2) / std::sqrt(share));
 }
 
-std::vector<double> nominal_levels(std::span<const double> shares, double alpha) {
-  std::vector<double> levels;
-  Paths paths(0);
-  double before = 0;
-  double spent = 0;
-  for (const double share : shares) {
-    if (!(share > before && share <= 1)) {
+namespace {
+
+/// Looks in their order, and what they leave of alpha.
+class Spending {
+ public:
+  explicit Spending(double alpha) : alpha_(alpha) {}
+
+  /// Nominal level of a look at this share, were it the next one.
+  double level(double share) const { return upper_normal(score(share) / std::sqrt(share)); }
+
+  void look(double share) {
+    if (!(share > share_ && share <= 1)) {
       throw Error("spend alpha", ErrorCode::bad_input,
                   "shares of information rise from above 0 to at most 1");
     }
-    before = share;
-    const double step = spent_alpha(share, alpha) - spent;
-    double score = std::numeric_limits<double>::infinity();
-    if (step > least_step) {
-      spent += step;
-      score = boundary(paths, share, step);
-    }
-    levels.push_back(upper_normal(score / std::sqrt(share)));
-    paths = paths.stopped_at(score, share);
+    const double at = score(share);
+    if (step(share) > least_step) { spent_ += step(share); }
+    paths_ = paths_.stopped_at(at, share);
+    share_ = share;
+  }
+
+ private:
+  double step(double share) const { return spent_alpha(share, alpha_) - spent_; }
+  double score(double share) const {
+    return step(share) > least_step ? boundary(paths_, share, step(share))
+                                    : std::numeric_limits<double>::infinity();
+  }
+
+  double alpha_;
+  double share_ = 0, spent_ = 0;
+  Paths paths_{0};
+};
+
+}  // namespace
+
+std::vector<double> nominal_levels(std::span<const double> shares, double alpha) {
+  std::vector<double> levels;
+  Spending spending(alpha);
+  for (const double share : shares) {
+    levels.push_back(spending.level(share));
+    spending.look(share);
   }
   return levels;
 }
 
 SequentialTest::SequentialTest(const Looks& looks, const Settings& settings) : looks_(looks) {
-  std::vector<double> shares;
-  for (std::int64_t n = 1; n <= looks.at_most; ++n) {
-    if (looks_at(n)) { shares.push_back(static_cast<double>(n) / static_cast<double>(looks.at_most)); }
-  }
-  const auto levels = nominal_levels(shares, settings.alpha);
   const double floor = std::min(least_level, settings.alpha / 1000);
+  Spending spending(settings.alpha);
   levels_.push_back(floor);
-  std::size_t passed = 0;
   for (std::int64_t n = 1; n <= looks.at_most; ++n) {
-    levels_.push_back(looks_at(n) ? std::max(levels[passed++], floor) : levels_.back());
+    const double share = static_cast<double>(n) / static_cast<double>(looks.at_most);
+    levels_.push_back(n < looks.first ? floor : std::max(spending.level(share), floor));
+    if (looks_at(n)) { spending.look(share); }
   }
 }
 
@@ -147,12 +166,12 @@ double SequentialTest::level(std::int64_t pairs) const {
   return levels_[static_cast<std::size_t>(std::clamp<std::int64_t>(pairs, 0, looks_.at_most))];
 }
 
-Stop SequentialTest::look(const RatioTest& test, std::int64_t pairs) const {
+Stop SequentialTest::look(const RatioTest& test, std::int64_t pairs, std::size_t family) const {
   if (!looks_at(pairs)) { return Stop::go_on; }
   const double now = level(pairs);
   const double low = test.p_lower.value_or(1);
   const double high = test.p_upper.value_or(1);
-  const double worse = test.p_worse.value_or(1);
+  const double worse = std::min(1.0, test.p_worse.value_or(1) * static_cast<double>(family));
   if (std::max(low, high) < now || worse < now || 1 - high < now) { return Stop::verdict; }
   if (pairs >= looks_.at_most) { return Stop::at_most; }
   const double share = static_cast<double>(pairs) / static_cast<double>(looks_.at_most);

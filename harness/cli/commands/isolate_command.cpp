@@ -53,9 +53,10 @@ void isolate(const IsolateArguments& arguments) {
                 "as scenarios/isolation-cpu-small.yaml)");
   }
   if (arguments.mitigations && study.mitigations.empty()) {
-    throw Error("isolate --mitigations", ErrorCode::not_found,
-                "no arm of the selected experiments is like another one (run a scenario with a variant, as "
-                "scenarios/isolation-limits.yaml)");
+    throw Error(
+        "isolate --mitigations", ErrorCode::not_found,
+        "no variant of an arm ran beside an aggressor in the selected experiments (run a scenario with "
+        "one, as scenarios/isolation-limits.yaml)");
   }
   const auto screen = screen_of_stdout();
   fmt::print(std::cout, "{}",
@@ -88,7 +89,13 @@ void add_isolate_command(Cli& cli) {
       ->type_name("FILE")
       ->check(not_empty())
       ->needs(secure);
+  for (const char* option : {"--margin", "--alpha", "--mitigations"}) {
+    verb->get_option(option)->excludes(secure);
+  }
   add_host_options(*verb, probes.options);
+  for (const char* option : {"--mode", "--connect", "--wait", "--no-host-changes"}) {
+    verb->get_option(option)->needs(secure);
+  }
   verb->add_option("--report", probes.report, "Write the HTML report of the probes to FILE as well")
       ->type_name("FILE")
       ->check(not_empty())

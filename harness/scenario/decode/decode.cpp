@@ -1,3 +1,5 @@
+#include "harness/scenario/decode/decode.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -13,7 +15,6 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode/arms.h"
-#include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/devices.h"
 #include "harness/scenario/decode/guest.h"
 #include "harness/scenario/decode/isolation.h"
@@ -320,9 +321,9 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   const auto cases = in.child("cases", placements);
   if (cases) {
     const auto items = read_list(*cases, "cases", 1, 256, diagnostics);
-    const bool too_many = !document.describes() &&
-                          refuse_many_cases(in, count_cases(items, points, diagnostics), variants.size(),
-                                            ground.workload, scenario.pairs, large_sweeps);
+    const bool too_many =
+        !document.describes() && refuse_many_cases(in, count_cases(items, points, diagnostics),
+                                                   variants.size(), scenario.pairs, large_sweeps);
     const std::size_t most_points = too_many ? 1 : most_trials;
     scenario.cases = decoder.decode(items, {}, most_points);
     for (auto& variant : variants) {
@@ -366,20 +367,6 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   expand_conditions(scenario, *scenario.isolation);
 }
 
-/// What changes devices where the scenario has none; said here, it is not said again of each case.
-void refuse_devices(Layers& layers, const char* key, Diagnostics& diagnostics) {
-  std::erase_if(layers, [&](const Layer& layer) {
-    const bool of_devices = layer.path[0] == "devices";
-    if (of_devices) {
-      diagnostics.add(layer.mark,
-                      fmt::format("{}: the scenario has no devices to change (give it devices of a "
-                                  "kind)",
-                                  key));
-    }
-    return of_devices;
-  });
-}
-
 Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
@@ -401,8 +388,7 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
   auto sweep = decode_sweep(in, "each case runs with its own values", diagnostics);
   refuse_swept_keys(sweep, variants, diagnostics);
   if (!in.has("devices") && !document.describes()) {
-    for (auto& variant : variants) { refuse_devices(variant.layers, "arms", diagnostics); }
-    for (auto& point : sweep) { refuse_devices(point.layers, "sweep", diagnostics); }
+    refuse_changes_of_no_devices(variants, sweep, diagnostics);
   }
   decode_pairs(in, scenario, diagnostics);  // before the cases, which may be too many for them
   decode_work(in, document, ground, std::move(sweep), variants, scenario, large_sweeps, diagnostics);

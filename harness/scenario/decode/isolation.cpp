@@ -124,9 +124,10 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
   isolation.share_place = diagnostics.place(in.mark("share"));
   isolation.alone = contains<std::string>(baselines, "alone");
   if (contains<std::string>(baselines, "idle_neighbour")) { isolation.neighbours.push_back({"", 1, share}); }
-  if (in.has("aggressors") && isolation.neighbours.empty() && aggressors.empty()) {
+  if (in.has("aggressors") && aggressors.empty() && !(isolation.alone && !isolation.neighbours.empty())) {
     in.refuse("aggressors",
-              "without an aggressor and an idle neighbour nothing is compared (add either of them)");
+              "without an aggressor and with one baseline nothing is compared (add an aggressor, or have "
+              "baselines: [alone, idle_neighbour])");
   }
   for (const auto& aggressor : aggressors) {
     for (const double level : levels) { isolation.neighbours.push_back({aggressor, level, share}); }
@@ -190,6 +191,15 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
     in.refuse("aggressors", "aggressor {} needs victims with GPUs, in VMs (gpus_per_node, arm vm)",
               one.aggressor);
     return;
+  }
+  const bool shares_network = std::any_of(scenario.arms.begin(), scenario.arms.end(),
+                                          [](const Arm& arm) { return arm.base == arm_bare_metal_shared; });
+  const bool loads_network = std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(),
+                                         [](const Neighbour& one) { return one.aggressor == "net"; });
+  if (shares_network && loads_network) {
+    in.refuse("aggressors",
+              "aggressor net sends over its tenant's network, and slices of arm bare_metal_shared have none "
+              "(allowed with an arm vm or bare_metal)");
   }
   check_share(in, scenario, isolation, gpus);
 }

@@ -12,8 +12,7 @@ namespace {
 
 constexpr std::int64_t most_pairs = 10'000;
 constexpr std::size_t most_node_starts = 250'000;
-constexpr std::size_t most_swept_trials = 10'000;           ///< unless somebody says that he wants more
-constexpr std::size_t most_environment_bytes = 512U << 20;  ///< of all cases in all arms
+constexpr std::size_t most_swept_trials = 10'000;  ///< unless somebody says that he wants more
 constexpr std::int64_t second_ns = 1'000'000'000;
 constexpr std::int64_t least_budget_ns = 60L * 1'000'000'000;
 constexpr std::int64_t most_budget_ns = 366L * 24 * 3600 * 1'000'000'000;
@@ -30,11 +29,12 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
   const About of_until{.text = "What ends a case early: a verdict, or that no verdict is in sight",
                        .absent = "only the budget ends the pairs early"};
   until.verdict = in.one_of("until", {"verdict"}, of_until).has_value();
-  until.budget_ns =
-      in.duration_ns("budget", least_budget_ns, most_budget_ns,
-                     {.text = "Time after which no new pair begins, counted from the start of the run",
-                      .absent = "no budget",
-                      .example = "2h"});
+  until.budget_ns = in.duration_ns(
+      "budget", least_budget_ns, most_budget_ns,
+      {.text = "Time after which no new pair begins but the first of each case, counted from the "
+               "start of the run",
+       .absent = "no budget",
+       .example = "2h"});
   if (!field.describes() && in.has("every") && !until.verdict) {
     in.refuse("every", "every: nothing is looked at without until: verdict beside it");
   }
@@ -50,17 +50,6 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
   in.finish();
   scenario.pairs = until.looks.at_most;
   scenario.until = until;
-}
-
-/// Each case has the environment once, and in each arm again.
-bool refuse_large_environment(MapReader& in, std::size_t cases, std::size_t arms, const Workload& workload) {
-  std::size_t bytes = 0;
-  for (const auto& [name, value] : workload.environment) { bytes += name.size() + value.size(); }
-  if (bytes * cases * (arms + 1) <= most_environment_bytes) { return false; }
-  in.refuse("workload",
-            "env has {}, too much for {} in {} (shorten the variables, or use fewer cases or arms)",
-            format_size(bytes), counted(cases, "case"), counted(arms, "arm"));
-  return true;
 }
 
 }  // namespace
@@ -87,8 +76,8 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) {
   }
 }
 
-bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, const Workload& workload,
-                       std::int64_t pairs, bool large_sweeps) {
+bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, std::int64_t pairs,
+                       bool large_sweeps) {
   const auto trials = count.cases * arms * static_cast<std::size_t>(pairs);
   if (trials > most_trials) {
     in.refuse("pairs", "{} in {}, {}, are {} trials (allowed: at most {}; fewer pairs, cases or arms)",
@@ -96,9 +85,7 @@ bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, 
               most_trials);
     return true;
   }
-  if (!count.swept || trials <= most_swept_trials || large_sweeps) {
-    return refuse_large_environment(in, count.cases, arms, workload);
-  }
+  if (!count.swept || trials <= most_swept_trials || large_sweeps) { return false; }
   in.refuse(in.has("sweep") ? "sweep" : "cases",
             "the sweep makes {} trials (allowed without --yes: at most {}; virtrain plan --yes shows their "
             "hours)",

@@ -16,9 +16,9 @@ void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
 /// Of a scenario, in all its arms.
 inline constexpr std::size_t most_trials = 50'000;
 /// Refuses more trials than that, and fewer of a sweep without `large_sweeps`, before cases are decoded, each
-/// of which has a workload of its own; and more than the memory for these. Whether it refused them.
-bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, const Workload& workload,
-                       std::int64_t pairs, bool large_sweeps);
+/// of which has a workload of its own. Whether it refused them.
+bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, std::int64_t pairs,
+                       bool large_sweeps);
 /// Refuses more trials and nodes than a plan, with an entry for each, and anybody's patience have room for.
 void check_extent(MapReader& in, const Scenario& scenario);
 

@@ -211,6 +211,30 @@ void describe_sweep(Schema& schema) {
                  {"maxProperties", most_swept_keys + 1}});
 }
 
+/// How guests see their devices.
+bool is_about_devices(const std::string& key) {
+  return key == "guest.topology" || key == "guest.nccl_topology";
+}
+
+/// Said here, it is not said again of each case.
+void refuse_devices(Layers& layers, const char* key, Diagnostics& diagnostics) {
+  std::erase_if(layers, [&](const Layer& layer) {
+    const bool of_devices = layer.path[0] == "devices";
+    if (of_devices) {
+      diagnostics.add(layer.mark, "{}: the scenario has no devices to change (give it devices of a kind)",
+                      key);
+    }
+    return of_devices;
+  });
+}
+
+void refuse_key_about_devices(const char* where, const std::string& key, const YAML::Mark& mark,
+                              Diagnostics& diagnostics) {
+  if (!is_about_devices(key)) { return; }
+  diagnostics.add(mark, "{}: {} is about devices, and the scenario has none (give it devices of a kind)",
+                  where, key);
+}
+
 }  // namespace
 
 std::vector<SweepPoint> decode_sweep(MapReader& in, const char* absent, Diagnostics& diagnostics) {
@@ -292,6 +316,23 @@ void refuse_swept_keys(const std::vector<SweepPoint>& points, const std::vector<
                         change.key);
       }
     }
+  }
+}
+
+void refuse_changes_of_no_devices(std::vector<Variant>& variants, std::vector<SweepPoint>& points,
+                                  Diagnostics& diagnostics) {
+  for (auto& variant : variants) {
+    if (variant.layers.empty()) { continue; }
+    for (const auto& change : variant.arm.own_changes) {
+      refuse_key_about_devices("arms", change.key, variant.layers.back().mark, diagnostics);
+    }
+    refuse_devices(variant.layers, "arms", diagnostics);
+  }
+  for (auto& point : points) {
+    for (const auto& layer : point.layers) {
+      refuse_key_about_devices("sweep", join(layer.path, "."), layer.mark, diagnostics);
+    }
+    refuse_devices(point.layers, "sweep", diagnostics);
   }
 }
 

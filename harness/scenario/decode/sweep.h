@@ -27,6 +27,9 @@ struct CaseCount {
 /// `points`: of the scenario's sweep; 0: it has none.
 CaseCount count_cases(const std::vector<Field>& items, std::size_t points, Diagnostics& diagnostics);
 
+/// Refuses changes of devices, and of how guests see them, in a scenario without devices.
+void refuse_changes_of_no_devices(std::vector<Variant>& variants, std::vector<SweepPoint>& points,
+                                  Diagnostics& diagnostics);
 /// Refuses a sweep over a key that an arm changes, or that changes nothing in any arm.
 void refuse_swept_keys(const std::vector<SweepPoint>& points, const std::vector<Variant>& variants,
                        Diagnostics& diagnostics);

@@ -12,6 +12,8 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::size_t most_variables = 1024;
+/// Every case, tenant and arm has it again, and the plan that is stored each of its nodes.
+constexpr std::size_t most_environment_bytes = 32U << 10;
 constexpr std::uint64_t bucket_unit = 1ULL << 20;
 
 bool is_environment_name(const std::string& text) {
@@ -77,7 +79,15 @@ void decode_environment(const Field& field, Workload& workload, Diagnostics& dia
     diagnostics.add(names.mark(), "env has {} variables (allowed: at most {})", names.size(), most_variables);
     return;
   }
-  for (const auto& [name, value] : names.all_text(environment_rules())) {
+  const auto variables = names.all_text(environment_rules());
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : variables) { bytes += name.size() + value.size(); }
+  if (bytes > most_environment_bytes) {
+    diagnostics.add(names.mark(), "env has {} of names and values (allowed: at most {})", format_size(bytes),
+                    format_size(most_environment_bytes));
+    return;
+  }
+  for (const auto& [name, value] : variables) {
     if (!is_environment_name(name)) {
       names.refuse(name, "env: '{}' is not a variable's name (allowed: [A-Za-z_][A-Za-z0-9_]*)",
                    excerpt(name));

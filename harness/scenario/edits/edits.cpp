@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "common/error.h"
 #include "common/model/arm.h"
@@ -48,34 +49,6 @@ std::optional<YAML::Node> variant_of(const YAML::Node& document, const std::stri
   return std::nullopt;
 }
 
-/// What the arm is in the end, and workload, guest and devices as it has them.
-struct ArmSettings {
-  std::string base;
-  std::map<std::string, YAML::Node> parts;
-};
-
-ArmSettings settings_of(const YAML::Node& document, const std::string& arm) {
-  ArmSettings settings{arm, {}};
-  std::vector<YAML::Node> chain;  // the arm itself first
-  for (auto variant = variant_of(document, arm); variant; variant = variant_of(document, settings.base)) {
-    chain.push_back(*variant);
-    settings.base = scalar_at(*variant, "like");
-  }
-  if (settings.base != arm_vm && settings.base != arm_bare_metal && settings.base != arm_bare_metal_shared) {
-    refuse(fmt::format("the scenario has no arm {}", excerpt(arm)));
-  }
-  for (const char* part : parts) {
-    const YAML::Node own = document[part];
-    YAML::Node all = own.IsDefined() && own.IsMap() ? YAML::Clone(own) : YAML::Node(YAML::NodeType::Map);
-    for (auto variant = chain.rbegin(); variant != chain.rend(); ++variant) {
-      const YAML::Node theirs = (*variant)[part];
-      if (theirs.IsDefined()) { all = merged(all, theirs); }
-    }
-    settings.parts.emplace(part, all);
-  }
-  return settings;
-}
-
 std::string flow_text(const YAML::Node& node) {
   YAML::Emitter out;
   out << YAML::Flow << node;
@@ -99,6 +72,37 @@ void add_leaves(const YAML::Node& node, const std::string& key, Leaves& leaves) 
   }
 }
 
+/// What the arm is in the end, and workload, guest and devices as it has them.
+struct ArmSettings {
+  std::string base;
+  std::map<std::string, YAML::Node> parts;
+  Leaves own;  ///< what its variants say
+};
+
+ArmSettings settings_of(const YAML::Node& document, const std::string& arm) {
+  ArmSettings settings{arm, {}, {}};
+  std::vector<YAML::Node> chain;  // the arm itself first
+  for (auto variant = variant_of(document, arm); variant; variant = variant_of(document, settings.base)) {
+    chain.push_back(*variant);
+    settings.base = scalar_at(*variant, "like");
+  }
+  if (settings.base != arm_vm && settings.base != arm_bare_metal && settings.base != arm_bare_metal_shared) {
+    refuse(fmt::format("the scenario has no arm {}", excerpt(arm)));
+  }
+  for (const char* part : parts) {
+    const YAML::Node own = document[part];
+    YAML::Node all = own.IsDefined() && own.IsMap() ? YAML::Clone(own) : YAML::Node(YAML::NodeType::Map);
+    for (auto variant = chain.rbegin(); variant != chain.rend(); ++variant) {
+      const YAML::Node theirs = (*variant)[part];
+      if (!theirs.IsDefined()) { continue; }
+      all = merged(all, theirs);
+      add_leaves(theirs, part, settings.own);
+    }
+    settings.parts.emplace(part, all);
+  }
+  return settings;
+}
+
 /// The case of the file that a planned case comes from: weak-scaling of weak-scaling/4.
 YAML::Node case_of(const YAML::Node& document, const std::string& name) {
   const auto family = name.substr(0, name.find('/'));
@@ -109,6 +113,32 @@ YAML::Node case_of(const YAML::Node& document, const std::string& name) {
     }
   }
   return YAML::Node(YAML::NodeType::Undefined);
+}
+
+/// Keys that a case, or each of its tenants, sets itself: the scenario's values do not reach it.
+std::set<std::string> keys_of_case(const YAML::Node& placed) {
+  const auto keys_of = [](const YAML::Node& one) {
+    Leaves leaves;
+    for (const auto& [key, under] :
+         {std::pair("workload", "workload"), std::pair("limits", "guest.limits")}) {
+      if (const YAML::Node own = one[key]; own.IsDefined()) { add_leaves(own, under, leaves); }
+    }
+    std::set<std::string> keys;
+    for (const auto& [key, value] : leaves.values) { keys.insert(key); }
+    return keys;
+  };
+  if (!placed.IsDefined() || !placed.IsMap()) { return {}; }
+  auto keys = keys_of(placed);
+  const YAML::Node tenants = placed["tenants"];
+  if (!tenants.IsDefined() || !tenants.IsSequence()) { return keys; }
+  std::map<std::string, std::size_t> by_tenants;
+  for (const auto& tenant : tenants) {
+    for (const auto& key : keys_of(tenant)) { ++by_tenants[key]; }
+  }
+  for (const auto& [key, count] : by_tenants) {
+    if (count == tenants.size()) { keys.insert(key); }
+  }
+  return keys;
 }
 
 /// "workload.env.X" as its keys.
@@ -157,13 +187,15 @@ std::vector<Setting> edited_settings(const std::string& before, const std::strin
                                      const std::string& case_name, const std::string& arm) {
   const YAML::Node documents[] = {YAML::Load(before), YAML::Load(after)};
   Leaves leaves[2];
+  std::set<std::string> unreached[2];
   for (std::size_t side = 0; side < 2; ++side) {
-    for (const auto& [part, node] : settings_of(documents[side], arm).parts) {
-      add_leaves(node, part, leaves[side]);
+    const auto settings = settings_of(documents[side], arm);
+    for (const auto& [part, node] : settings.parts) { add_leaves(node, part, leaves[side]); }
+    const auto placed = case_of(documents[side], case_name);
+    for (const auto& key : keys_of_case(placed)) {
+      if (!settings.own.values.contains(key)) { unreached[side].insert(key); }  // an arm wins over the case
     }
-    if (const auto placed = case_of(documents[side], case_name); placed.IsDefined()) {
-      leaves[side].values["cases"] = flow_text(placed);
-    }
+    if (placed.IsDefined()) { leaves[side].values["cases"] = flow_text(placed); }
   }
   std::set<std::string> keys;
   for (const auto& side : leaves) {
@@ -175,6 +207,7 @@ std::vector<Setting> edited_settings(const std::string& before, const std::strin
     return found == leaves[side].values.end() ? std::nullopt : std::optional(found->second);
   };
   for (const auto& key : keys) {
+    if (unreached[0].contains(key) && unreached[1].contains(key)) { continue; }
     const bool is_list = leaves[0].lists.contains(key) || leaves[1].lists.contains(key);
     Setting setting{key, value_in(0, key), value_in(1, key), is_list};
     if (setting.before != setting.after) { edited.push_back(std::move(setting)); }

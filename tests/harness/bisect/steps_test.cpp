@@ -90,6 +90,24 @@ TEST_CASE("a text that looks like a list stays a text, and a list a list") {
   CHECK_THAT(step_scenario(subject, {0}, {8, 7}), Contains("address: [b]"));
 }
 
+TEST_CASE("what a case sets itself was not changed by the scenario, unless an arm wins over it") {
+  const auto with = [](const char* value, const char* arms) {
+    return std::string("name: nightly\nworkload: {env: {A: ") + value +
+           "}}\nguest: {vcpus: 1, memory: 768MiB}\ncases:\n"
+           "  - {name: own, workload: {env: {A: b}}, tenants: [{nodes: 1}]}\n"
+           "  - {name: each, tenants: [{nodes: 1, workload: {env: {A: b}}}, {nodes: 1, workload: {env: {A: "
+           "c}}}]}\n"
+           "  - {name: some, tenants: [{nodes: 1, workload: {env: {A: b}}}, {nodes: 1}]}\n" +
+           arms;
+  };
+  CHECK(edited_settings(with("a", ""), with("c", ""), "own", "vm").empty());
+  CHECK(edited_settings(with("a", ""), with("c", ""), "each", "vm").empty());
+  CHECK(edited_settings(with("a", ""), with("c", ""), "some", "vm").size() == 1);
+  constexpr const char* old_arm = "arms: [bare_metal, vm, {name: mine, like: vm, workload: {env: {A: x}}}]\n";
+  constexpr const char* new_arm = "arms: [bare_metal, vm, {name: mine, like: vm, workload: {env: {A: y}}}]\n";
+  CHECK(edited_settings(with("a", old_arm), with("a", new_arm), "own", "mine").size() == 1);
+}
+
 TEST_CASE("one size of a weak scaling is run alone") {
   auto subject = a_subject();
   subject.case_name = "weak/2";

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "harness/scenario/decode/decode.h"
+#include "results/comparison/verdict.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
@@ -39,6 +40,22 @@ TEST_CASE("of many cases one is worse only after Holm's correction, and before i
   CHECK(judge_verdicts(list) == 1);
   list[0].settings.alpha = 0.01;
   CHECK(judge_verdicts(list) == 5);
+}
+
+TEST_CASE("what variants do to each other is no part of what is judged of VMs") {
+  auto list = verdicts({Verdict::equivalent, Verdict::worse, Verdict::worse});
+  for (auto& one : list) { one.case_name = "one"; }
+  list[0].baseline = "bare_metal";
+  list[0].candidate = "vm";
+  list[1].candidate = "vm-huge";
+  list[2].candidate = "vm-flat";
+  for (std::size_t i = 0; i < 3; ++i) { list[i].p_worse_holm = 0.01; }
+  CHECK(judge_verdicts(list) == 0);
+  CHECK(results::family_sentence(list).empty());
+  list.erase(list.begin());
+  CHECK(judge_verdicts(list) == 1);
+  CHECK(results::family_sentence(list).starts_with(
+      "one in vm-huge, one in vm-flat are worse after Holm's correction for 2 comparisons"));
 }
 
 TEST_CASE("the highest precedence decides") {

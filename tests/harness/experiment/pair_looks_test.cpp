@@ -101,6 +101,17 @@ TEST_CASE("a case that can have no verdict ends with its first look, which says 
              Contains("no verdict can be given: a virtual machine was emulated"));
 }
 
+TEST_CASE("a case one of whose arms fails each time ends, too") {
+  const auto scenario = decode_scenario(with_pairs("{at_most: 20, until: verdict}"), "x.yaml");
+  Stored half(scenario, {});
+  for (int pair = 1; pair <= 3; ++pair) {
+    results::add_finished(half.store, "e1", "one", "bare_metal", pair, 100);
+  }
+  PairLooks looks(scenario, half.store, "e1");
+  CHECK(looks.reason_against("one", 3).empty());
+  CHECK_THAT(looks.reason_against("one", 4), Contains("no verdict can be given: nothing to compare"));
+}
+
 TEST_CASE("no pair begins once the budget is spent, and one that has begun is finished") {
   constexpr std::int64_t hour = 3'600'000'000'000;
   for (const std::string until : {"", ", until: verdict"}) {

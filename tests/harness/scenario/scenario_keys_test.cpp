@@ -121,7 +121,7 @@ TEST_CASE("a sweep of too many trials is refused before each point has a workloa
     return usage.ru_maxrss >> 10;
   };
   std::string large = "name: s\nguest: {vcpus: 1, memory: 512MiB}\nworkload: {env: {A: '";
-  for (int i = 0; i < 25; ++i) { large += fmt::format("{}', V{}: '", std::string(4'000, 'a'), i); }
+  for (int i = 0; i < 7; ++i) { large += fmt::format("{}', V{}: '", std::string(4'000, 'a'), i); }
   large += std::string("'}}\n") + one_case + "sweep:\n";
   for (const char* key : {"batch_size", "steps"}) {
     large += fmt::format("  workload.{}: [", key);
@@ -134,9 +134,6 @@ TEST_CASE("a sweep of too many trials is refused before each point has a workloa
   CHECK_THROWS_WITH(
       decode_scenario(large + "pairs: 10000\n", "s.yaml", true),
       Contains("3600 cases in 2 arms, 10000 times, are 72000000 trials (allowed: at most 50000"));
-  CHECK_THROWS_WITH(decode_scenario(large + "pairs: 1\n", "s.yaml"),
-                    Contains("env has 97.72KiB, too much for 3600 cases in 2 arms"));
-  CHECK(peak_mib() - before < 64);
   // Mistakes elsewhere are told too.
   CHECK_THROWS_WITH(decode_scenario(large + "arms: [vm]\nreuse: never\n", "s.yaml"),
                     Contains("the sweep makes 21600 trials") && Contains("reuse"));

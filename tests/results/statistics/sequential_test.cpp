@@ -97,6 +97,23 @@ TEST_CASE("One look spends all of alpha") {
   CHECK_THROWS_AS(nominal_levels(std::vector{0.5, 0.5}, 0.05), virtrain::Error);
 }
 
+TEST_CASE("What is left of alpha is spent where the pairs end, also between two looks") {
+  const SequentialTest rare({.at_most = 30, .every = 27, .first = 3}, {});
+  CHECK(rare.level(29) == Approx(nominal_levels(std::vector{0.1, 29.0 / 30}, 0.05)[1]));
+  CHECK(rare.level(29) > 0.04);  // one lost pair; at the look before it was 1e-9
+  CHECK(rare.level(2) < 1e-8);
+}
+
+TEST_CASE("of many cases one is worse for sure only if it is after Holm's correction") {
+  const SequentialTest sequential({.at_most = 20, .every = 1, .first = 3}, {});
+  RatioTest test;
+  test.p_lower = test.p_upper = test.p_worse = 0.4 * sequential.level(20);
+  test.p_lower = 0.9;
+  CHECK(sequential.look(test, 20) == Stop::verdict);
+  CHECK(sequential.look(test, 20, 2) == Stop::verdict);
+  CHECK(sequential.look(test, 20, 3) == Stop::at_most);
+}
+
 TEST_CASE("Looks come from the first on, each so many pairs, and at the end") {
   const Looks looks{.at_most = 10, .every = 4, .first = 4};
   const Settings settings;
