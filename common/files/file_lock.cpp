@@ -44,7 +44,8 @@ bool lock(const UniqueFd& fd, LockKind kind, const std::filesystem::path& file) 
 
 }  // namespace
 
-UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono::milliseconds deadline) {
+UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono::milliseconds deadline,
+                   const std::function<bool()>& cancelled) {
   constexpr std::chrono::milliseconds pause{20};
   auto fd = open_lock(file);
   const auto end = std::chrono::steady_clock::now() + deadline;
@@ -54,6 +55,9 @@ UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono
           "lock " + file.string(), ErrorCode::busy,
           fmt::format("another process has held it for {} s (fuser {} shows which)",
                       std::chrono::duration_cast<std::chrono::seconds>(deadline).count(), file.string()));
+    }
+    if (cancelled && cancelled()) {
+      throw Error("lock " + file.string(), ErrorCode::interrupted, "stopped on request");
     }
     std::this_thread::sleep_for(pause);
   }

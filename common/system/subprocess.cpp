@@ -129,7 +129,7 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
       serve(io, child, options, options.grace);
     }
     group.terminate(ignored);
-    child.wait(ignored);
+    if (!ends_soon(child)) { child.detach(); }  // the kernel does not let go of it
     throw Error(operation, ErrorCode::timeout,
                 fmt::format("still running after {} ms", options.deadline.count()));
   }

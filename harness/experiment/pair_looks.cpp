@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/error.h"
@@ -12,17 +13,29 @@
 namespace virtrain::harness {
 namespace {
 
+/// How many comparisons of its kind there are, of which any may be worse: of VMs with bare metal, or of arms
+/// with those they are like.
+std::size_t family_size(const results::CaseComparison& comparison, const Scenario& scenario) {
+  if (results::is_of_virtualization(comparison)) { return scenario.cases.size(); }
+  const bool of_virtualization = has_arm(scenario, arm_vm) && has_arm(scenario, arm_bare_metal);
+  const std::size_t others = of_virtualization ? 2 : 1;
+  return scenario.cases.size() *
+         std::max<std::size_t>(1, scenario.arms.size() - std::min(others, scenario.arms.size()));
+}
+
 /// Of several comparisons of a case all must have ended; what is said is of the last to end.
 std::string ended(const std::vector<results::CaseComparison>& comparisons,
-                  const results::SequentialTest& sequential, std::size_t family) {
+                  const results::SequentialTest& sequential, const Scenario& scenario) {
   std::string words;
   for (const auto& comparison : comparisons) {
+    // Both arms have had trials that count, but of no pair both.
+    if (!comparison.test && comparison.reason == "too_few_pairs") { return ""; }
     // Also where one of the arms has failed, or been invalid, each time so far.
     if (!comparison.test || !comparison.n || comparison.verdict == results::Verdict::not_comparable) {
       words = fmt::format("no verdict can be given: {}", results::verdict_remark(comparison));
       continue;
     }
-    switch (sequential.look(*comparison.test, *comparison.n, family)) {
+    switch (sequential.look(*comparison.test, *comparison.n, family_size(comparison, scenario))) {
       case results::Stop::go_on:
         return "";
       case results::Stop::verdict:
@@ -37,12 +50,6 @@ std::string ended(const std::vector<results::CaseComparison>& comparisons,
     }
   }
   return words;
-}
-
-/// Comparisons of which any may be worse: of VMs with bare metal, else of each arm with another one.
-std::size_t family_size(const Scenario& scenario) {
-  const bool of_virtualization = has_arm(scenario, arm_vm) && has_arm(scenario, arm_bare_metal);
-  return scenario.cases.size() * (of_virtualization ? 1 : scenario.arms.size() - 1);
 }
 
 }  // namespace
@@ -69,7 +76,7 @@ std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) co
   request.case_name = case_name;
   request.settings = settings_;
   try {
-    return ended(results::compare(store_, request), *sequential_, family_size(scenario_));
+    return ended(results::compare(store_, request), *sequential_, scenario_);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) { throw; }  // no trial has finished yet
     return "";

@@ -175,7 +175,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& i
   if (mode != HostMode::system || ::geteuid() == 0) { return; }
   if (const auto why = host.lacks_system_libvirt(); !why.empty()) {
     reasons.push_back(
-        fmt::format("{} runs no VM for this user: {} (start libvirtd, run as root, or use --mode "
+        fmt::format("libvirt does not answer at {}: {} (start libvirtd, run as root, or use --mode "
                     "namespaces or session)",
                     vmctl::system_libvirt, why));
   }
@@ -199,7 +199,7 @@ void check_bare_metal_arm(vmctl::Host& host, HostMode mode, std::vector<std::str
 /// Whether the system's libvirt does all that the scenario wants for a user who is not root.
 bool system_libvirt_is_enough(vmctl::Host& host, const Scenario& scenario) {
   return ::geteuid() != 0 && has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal) &&
-         host.lacks_system_libvirt().empty();
+         host.closed_to_qemu().empty() && host.lacks_system_libvirt().empty();
 }
 
 }  // namespace

@@ -117,6 +117,7 @@ class SecurityArmRun {
       co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], options_, done);
       if (!options_.filled && !context_.stop.requested()) { co_await probe_peers(); }
     } catch (...) { failure = std::current_exception(); }
+    if (context_.stop.requested()) { co_return true; }
     if (failure) { tell_failure(failure); }
     co_return !failure;
   }

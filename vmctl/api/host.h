@@ -82,9 +82,10 @@ class Host {
   virtual Privileges privileges() = 0;
   /// Why no mode with namespaces is to be had, tried now; empty: it is.
   virtual std::string lacks_user_namespaces() = 0;
-  /// Why the system's libvirt runs no VMs for this user (it does not answer, or its QEMU could not reach this
-  /// user's folders); empty: it does. Leaves no thread in this process.
+  /// Why the system's libvirt daemon does not answer; empty: it does. Leaves no thread in this process.
   virtual std::string lacks_system_libvirt() = 0;
+  /// Why its QEMU, as another user, could most likely not reach this user's images; empty: it can.
+  virtual std::string closed_to_qemu() = 0;
   /// Why nodes of that kind cannot have these limits, tried now; empty: they can.
   virtual std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) = 0;
   /// Throws Error(host_unable) for an image that VMs cannot boot from, or a CPU model that libvirt lacks.

@@ -141,10 +141,9 @@ struct LocalHost::Cleaning {
 
   explicit Cleaning(const std::string& uri) {
     try {
-      // A container that allows no namespaces has no VMs of the system's libvirt.
-      const bool may_start = try_privileges().lacks_isolation.empty();
-      if (::geteuid() == 0 && uri == system_libvirt) {
-        daemon = std::make_unique<LibvirtDaemon>(system_libvirt, may_start);
+      // In a container that allows no namespaces the system's libvirt would not answer, nor had VMs of ours.
+      if (::geteuid() == 0 && uri == system_libvirt && try_privileges().lacks_isolation.empty()) {
+        daemon = std::make_unique<LibvirtDaemon>();
       }
       hypervisor = connect_libvirt(uri);
     } catch (const Error& error) { log::warning("libvirt is not looked at", {{"reason", error.what()}}); }
@@ -315,9 +314,12 @@ DeviceListing LocalHost::devices() {
   return listing;
 }
 
+std::string LocalHost::closed_to_qemu() {
+  return vmctl::closed_to_qemu();
+}
+
 /// Asked in a child, since libvirt starts threads, and this process may have to fork later.
 std::string LocalHost::lacks_system_libvirt() {
-  if (auto closed = ::geteuid() == 0 ? "" : closed_to_qemu(); !closed.empty()) { return closed; }
   auto [ours, theirs] = make_socketpair();
   const pid_t child = ::fork();
   if (child < 0) { throw errno_error("start a child process", errno); }

@@ -37,6 +37,7 @@ class LocalHost final : public Host {
   Privileges privileges() override;
   std::string lacks_user_namespaces() override;
   std::string lacks_system_libvirt() override;
+  std::string closed_to_qemu() override;
   std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) override;
   void check_guest(const GuestSpec& guest) override;
   CudaHost look_at_cuda(const std::string& trainer) override;

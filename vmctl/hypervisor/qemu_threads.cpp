@@ -1,8 +1,13 @@
 #include "vmctl/hypervisor/qemu_threads.h"
 
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 
 #include "common/files/reading.h"
 #include "common/system/process_info.h"
@@ -18,6 +23,23 @@ bool runs_domain(pid_t process, const std::string& domain) {
   });
 }
 
+namespace {
+
+/// Whether it runs as this user or as libvirt's for QEMU: anybody's process may be named like one.
+bool may_be_of_libvirt(pid_t process) {
+  static const std::set<uid_t> users = [] {
+    std::set<uid_t> known{::geteuid()};
+    for (const auto* name : {"libvirt-qemu", "qemu"}) {
+      if (const passwd* account = ::getpwnam(name)) { known.insert(account->pw_uid); }
+    }
+    return known;
+  }();
+  struct stat status {};
+  return ::stat(("/proc/" + std::to_string(process)).c_str(), &status) == 0 && users.contains(status.st_uid);
+}
+
+}  // namespace
+
 std::optional<pid_t> qemu_pid(const std::string& domain) {
   std::vector<std::filesystem::path> folders{"/run/libvirt/qemu"};
   if (const char* runtime = std::getenv("XDG_RUNTIME_DIR")) {
@@ -29,7 +51,8 @@ std::optional<pid_t> qemu_pid(const std::string& domain) {
     if (pid > 0 && runs_domain(pid, domain)) { return pid; }
   }
   for (const auto& process : all_processes()) {
-    if (process.name.starts_with("qemu-system") && runs_domain(process.pid, domain)) { return process.pid; }
+    if (!process.name.starts_with("qemu-system") || !runs_domain(process.pid, domain)) { continue; }
+    if (may_be_of_libvirt(process.pid)) { return process.pid; }
   }
   return std::nullopt;
 }

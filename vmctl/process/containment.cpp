@@ -24,8 +24,10 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
+#include "common/files/user_folders.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
+#include "vmctl/process/host_claims.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -164,13 +166,19 @@ Failure bring_loopback_up() {
 
 /// Network devices, the names of network namespaces and /sys are the run's own from here on.
 Failure enter_network_and_mounts() {
+  try {
+    constexpr unsigned owner_only = 0700;
+    if (::geteuid() == 0) { make_own_folder(claims_folder(), owner_only); }
+  } catch (const Error&) {}  // in a user namespace of somebody else's, who has no claims there
   if (::unshare(CLONE_NEWNET | CLONE_NEWNS) != 0) { return failed("make network and mount namespaces"); }
   if (auto why = make_mounts_private()) { return why; }
-  const KeptFolder cgroups("/sys/fs/cgroup"), users("/run/user");
+  // Below the last two are the claims that other runs have to see.
+  const KeptFolder cgroups("/sys/fs/cgroup"), users("/run/user"), ours("/run/virtrain");
   if (auto why = mount_fresh("sysfs", "/sys", nullptr)) { return why; }
   if (auto why = cgroups.bind_back()) { return why; }
   if (auto why = mount_fresh("tmpfs", "/run", "mode=0755")) { return why; }
   if (auto why = users.bind_back()) { return why; }
+  if (auto why = ours.bind_back()) { return why; }
   // For ip, and for libvirt's locks on consoles.
   for (const auto* folder : {"/run/netns", "/run/lock"}) {
     if (::mkdir(folder, 0755) != 0) { return failed("make a folder in /run"); }

@@ -1,6 +1,7 @@
 #include "vmctl/process/paths.h"
 
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -38,11 +39,15 @@ fs::path made(const fs::path& folder, unsigned mode, const char* chosen_by) {
   return folder;
 }
 
-/// Whether every user may pass through the folder and its parents, as QEMU's must.
+/// Whether every user may pass through the folder and its parents, as QEMU's must, as far as modes tell: an
+/// access control list may let that one in.
 bool traversable_by_all(fs::path folder) {
   for (; !folder.empty(); folder = folder.parent_path()) {
     struct stat status {};
-    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0) { return false; }
+    const bool has_list = ::getxattr(folder.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0 && !has_list) {
+      return false;
+    }
     if (folder == folder.root_path()) { break; }
   }
   return true;

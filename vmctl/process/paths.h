@@ -14,8 +14,8 @@ std::filesystem::path user_cache_dir();
 /// Images and probe results: $VIRTRAIN_CACHE_DIR, else $XDG_CACHE_HOME/virtrain, else ~/.cache/virtrain; as
 /// root /var/cache/virtrain where QEMU's user could not traverse to it (a 0700 home). Made if absent.
 std::filesystem::path cache_dir();
-/// Why the QEMU of the system's libvirt, which runs as a user of its own, could not reach images and logs in
-/// these folders; empty: it can.
+/// Why the QEMU of the system's libvirt, which runs as a user of its own unless qemu.conf says otherwise,
+/// could not reach images and logs in these folders; empty: it can.
 std::string closed_to_qemu();
 /// A program that ships with virtrain: beside this executable, else in ../libexec/virtrain. Throws
 /// Error(not_found).

@@ -240,7 +240,7 @@ class RunningSlice final : public Slice {
   }
 
   void wait_for_helper() {
-    constexpr int tries = 800;
+    constexpr int tries = 7000;  // 35 s: it waits for its ranks' end
     for (int i = 0; i < tries; ++i) {
       if (::waitpid(pid_, nullptr, WNOHANG) != 0) {
         return;  // ended, or somebody else reaped it

@@ -206,6 +206,6 @@ int main(int argc, char** argv) {
   ::close(channel_fd);  // the agent's alone, or its end would not be seen
   const int result = watch(agent);
   ::kill(agent, SIGKILL);
-  end_descendants(std::chrono::seconds(1));
+  end_descendants(std::chrono::seconds(30));  // pinned memory is given back slowly, as by a QEMU
   std::_Exit(result);  // a leak check at the exit would hang: it starts a child of its own
 }

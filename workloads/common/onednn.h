@@ -151,11 +151,12 @@ inline bool is_processor_emulated() {
 }
 
 /// TCG takes 1.2 to 1.7 times as long for a fused multiply-add as for a product and a sum, so emulated
-/// processors do without, unless ONEDNN_MAX_CPU_ISA says what to use. Before anything else of oneDNN's.
+/// processors do without, unless ONEDNN_MAX_CPU_ISA (or its older name) says what to use. Before anything
+/// else of oneDNN's.
 inline void avoid_fused_sums_where_emulated() {
-  if (is_processor_emulated() && std::getenv("ONEDNN_MAX_CPU_ISA") == nullptr) {
-    dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41);
-  }
+  const bool is_chosen =
+      std::getenv("ONEDNN_MAX_CPU_ISA") != nullptr || std::getenv("DNNL_MAX_CPU_ISA") != nullptr;
+  if (is_processor_emulated() && !is_chosen) { dnnl::set_max_cpu_isa(dnnl::cpu_isa::sse41); }
 }
 
 /// The instruction set that oneDNN uses here, by its own name: "avx2", "avx512_core_bf16", ...

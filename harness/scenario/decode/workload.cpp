@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_variables = 1024;
 /// Every case, tenant and arm has it again, and the plan that is stored each of its nodes.
-constexpr std::size_t most_environment_bytes = 32U << 10;
+constexpr std::size_t most_environment_bytes = 8U << 10;
 constexpr std::uint64_t bucket_unit = 1ULL << 20;
 
 bool is_environment_name(const std::string& text) {

@@ -112,6 +112,15 @@ TEST_CASE("a case one of whose arms fails each time ends, too") {
   CHECK_THAT(looks.reason_against("one", 4), Contains("no verdict can be given: nothing to compare"));
 }
 
+TEST_CASE("a case goes on where trials failed now and then, and no pair is whole yet") {
+  const auto scenario = decode_scenario(with_pairs("{at_most: 20, until: verdict}"), "x.yaml");
+  Stored crossed(scenario, {});
+  results::add_finished(crossed.store, "e1", "one", "bare_metal", 1, 100);
+  results::add_finished(crossed.store, "e1", "one", "vm", 2, 100, 1, "kvm");
+  results::add_finished(crossed.store, "e1", "one", "bare_metal", 3, 100);
+  CHECK(PairLooks(scenario, crossed.store, "e1").reason_against("one", 4).empty());
+}
+
 TEST_CASE("no pair begins once the budget is spent, and one that has begun is finished") {
   constexpr std::int64_t hour = 3'600'000'000'000;
   for (const std::string until : {"", ", until: verdict"}) {

@@ -41,7 +41,8 @@ CheckAnswer folders_can_be_had(const HostInMode& host) {
     const auto folders = state_dir().string() + " and " + cache_dir().string();
     const auto closed = host.mode == HostMode::system && ::geteuid() != 0 ? closed_to_qemu() : "";
     if (closed.empty()) { return {folders}; }
-    return {closed, "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR, or use --mode namespaces or session"};
+    return {closed, "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR, or use --mode namespaces or session",
+            Severity::warns};  // qemu.conf may name a user that can
   } catch (const Error& error) {
     return {error.what(), "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR to folders that you may write to"};
   }

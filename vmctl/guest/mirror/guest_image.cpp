@@ -258,8 +258,8 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
 
   const auto quick_key = key_of(inputs, FileIdentity::by_stat);
   if (auto image = find_image(images, quick_key)) { return *image; }
-  constexpr std::chrono::minutes others_build{15};
-  const auto lock = lock_file(lock_of(images, build_lock), LockKind::exclusive, others_build);
+  const auto lock =
+      lock_file(lock_of(images, build_lock), LockKind::exclusive, longest_build, spec.cancelled);
   const auto sure_key = key_of(inputs, FileIdentity::by_content);
   auto image = find_image(images, sure_key);
   if (!image) { image = build(inputs, images, progress); }

@@ -25,8 +25,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// A step copies gigabytes where there is CUDA, to disks that others may be using.
-constexpr auto build_deadline = 30min;
 /// Looks into an image or a file of it.
 constexpr auto look_deadline = 5min;
 constexpr const char* out_folder = "out";  ///< of each step, in its folder
@@ -56,7 +54,7 @@ const std::vector<std::pair<std::string, std::string>> etc = {
 void run_step(const std::vector<std::string>& argv, CommandOptions options, const Cancelled& cancelled) {
   constexpr const char* operation = "build the guest image";
   end_if(cancelled, operation);
-  options.deadline = build_deadline;
+  options.deadline = build_step_deadline;
   if (cancelled) {
     options.next_signal = [&cancelled] { return cancelled() ? SIGTERM : 0; };
   }

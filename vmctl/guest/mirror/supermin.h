@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -27,6 +28,10 @@ std::string unpacked_overlay_module(const GuestKernel& kernel);
 
 /// A new folder under `images`; the steps of a build have folders of their own in it.
 std::filesystem::path make_work_folder(const std::filesystem::path& images);
+
+/// A build has three steps, each with a deadline; a step copies gigabytes where there is CUDA, to disks that
+/// others may be using.
+inline constexpr std::chrono::minutes build_step_deadline{30}, longest_build = 3 * build_step_deadline;
 
 struct SuperminRequest {
   std::filesystem::path work;

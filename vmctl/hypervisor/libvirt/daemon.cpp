@@ -129,6 +129,7 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
   SignsOfLife listening(SignsOfLibvirt(), deadline, first_look);
   SignsOfLife answering(SignsOfLibvirt(), qemu_stands_still, first_look);
   while (true) {
+    end_if(cancelled, "start libvirt");
     std::string why;
     const auto state = look_at_libvirt(uri, &why);
     if (state == DaemonState::answers) { return; }
@@ -138,7 +139,6 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
       throw Error("start libvirt", ErrorCode::host_unable,
                   "the daemon runs but does not answer: " + why + " (see journalctl or libvirtd -v)");
     }
-    end_if(cancelled, "start libvirt");
     std::this_thread::sleep_for(50ms);
   }
 }
@@ -147,10 +147,10 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
 constexpr std::chrono::seconds others_start = first_look + 1min;
 
 /// Of the host: runs with other state folders use the same daemon.
-UniqueFd lock_state(const char* name, LockKind kind) {
+UniqueFd lock_state(const char* name, LockKind kind, const Cancelled& cancelled = {}) {
   constexpr unsigned owner_only = 0700;
   make_own_folder(claims_folder(), owner_only);
-  return lock_file(claims_folder() / name, kind, others_start);
+  return lock_file(claims_folder() / name, kind, others_start, cancelled);
 }
 
 constexpr const char* start_lock = "libvirt-start.lock";
@@ -185,8 +185,8 @@ bool libvirt_answers(const std::string& uri, std::string* why) {
 LibvirtDaemon::LibvirtDaemon(std::string uri, bool may_start, const Cancelled& cancelled,
                              std::chrono::milliseconds deadline)
     : uri_(std::move(uri)) {
-  const UniqueFd starting = lock_state(start_lock, LockKind::exclusive);
-  users_ = lock_state(users_lock, LockKind::shared);
+  const UniqueFd starting = lock_state(start_lock, LockKind::exclusive, cancelled);
+  users_ = lock_state(users_lock, LockKind::shared, cancelled);
   std::string why;
   const auto state = look_at_libvirt(uri_, &why);
   const bool forbidden = !may_start;

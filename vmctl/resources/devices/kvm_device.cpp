@@ -78,12 +78,13 @@ void close(const Effect& effect) {
 }  // namespace
 
 std::optional<Effect> kvm_device_effect(const std::string& device) {
-  constexpr mode_t kvm_mode = 0660;
+  constexpr mode_t kvm_mode = 0660, of_others = 0006;
   const auto now = access_now(device);
   const group* kvm = ::getgrnam("kvm");
   if (::geteuid() != 0 || !now || kvm == nullptr) { return std::nullopt; }
   if (now->group == kvm->gr_gid && (now->mode & kvm_mode) == kvm_mode) { return std::nullopt; }
-  const Change<Access> change{*now, {kvm->gr_gid, kvm_mode}};
+  if ((now->mode & of_others) == of_others) { return std::nullopt; }  // QEMU's user is among all others
+  const Change<Access> change{*now, {kvm->gr_gid, now->mode | kvm_mode}};
   return Effect{.kind = EffectKind::kvm_device, .name = device, .state = to_state(change)};
 }
 

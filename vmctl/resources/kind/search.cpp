@@ -92,7 +92,7 @@ std::vector<Owner> Search::read_journal() {
     known_experiments_.insert(owner.experiment);
     if (is_alive(owner)) {
       add_live(owner.experiment);
-    } else {
+    } else if (!live_experiments_.contains(owner.experiment)) {  // else it lives in another PID namespace
       dead.push_back(owner);
     }
   }

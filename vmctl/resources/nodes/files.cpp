@@ -40,7 +40,9 @@ void find_channel_folders(Search& search) {
 
 void find_files(Search& search) {
   for (const auto& effect : search.effects) {
-    if (effect.kind == EffectKind::file && fs::exists(effect.name)) {
+    std::error_code unknown;  // a name in /tmp may be anybody's link by now, to itself for one
+    const bool is_there = fs::symlink_status(effect.name, unknown).type() != fs::file_type::not_found;
+    if (effect.kind == EffectKind::file && is_there) {
       search.add({EffectKind::file, effect.name, effect.owner.experiment, "file in the journal"});
     }
   }
