@@ -300,7 +300,13 @@ class Night {
         continue;
       }
       told.insert(message.key);
-      book.save_told(schedule_.name, told);
+      for (const auto& over : message.takes_back) { told.erase(over); }
+      try {
+        book.save_told(schedule_.name, told);
+      } catch (const Error& error) {
+        log::error("it could not be noted that a message was sent; the next night sends it again",
+                   {{"schedule", schedule_.name}, {"error", error.what()}});
+      }
     }
   }
 
@@ -313,7 +319,7 @@ class Night {
         // Whoever could change the folder could lead a night of root's to any other place by a link.
         require_only_ours(std::filesystem::path(place).parent_path());
         write();
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         log::warning("the nights could not be published; the next night tries again",
                      {{"schedule", schedule_.name}, {"place", place}, {"reason", error.what()}});
       }

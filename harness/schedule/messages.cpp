@@ -78,7 +78,11 @@ std::vector<Message> messages_of(const std::string& schedule, const std::vector<
     const bool as_large = was_told(" confirmed large") || was_told(" grown large");
     const bool at_all = was_told(" confirmed") || as_large;
     if (change.state == results::ChangeState::open) {
-      if (!at_all) {
+      const auto over = change.id + " superseded" + mark;
+      if (told.contains(over)) {  // the scenario is what it was before
+        add(change, "confirmed");
+        messages.back().takes_back.push_back(over);
+      } else if (!at_all) {
         add(change, "confirmed");
       } else if (change.level.large && !as_large) {
         add(change, "grown");

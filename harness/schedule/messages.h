@@ -14,6 +14,7 @@ namespace virtrain::harness {
 struct Message {
   std::string key;  ///< "1f3a90c2 confirmed large": the same each time
   nlohmann::json body;
+  std::vector<std::string> takes_back = {};  ///< keys of what was told and is no longer so
 };
 
 /// One message for each open change, one more where it has become large since, and one for each that was told

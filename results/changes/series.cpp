@@ -39,6 +39,7 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
   std::map<Key, std::size_t> places;
   std::map<Key, std::string> first_sizes;  // a mean over other sizes is another figure
+  std::map<Key, std::string> first_units;  // and so is one in another unit
   std::vector<Series> all;
   for (const auto& night : nights) {
     const auto of_night = figures_of.find(night.number);
@@ -52,6 +53,10 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
       const auto sizes = sorted_sizes(figure->sizes);
       if (first_sizes.try_emplace(key, sizes).first->second != sizes) {
         name += "." + (sizes.empty() ? "no-size" : sizes);
+        std::get<4>(key) = name;
+      }
+      if (first_units.try_emplace(key, figure->unit).first->second != figure->unit) {
+        name += " in " + figure->unit;
         std::get<4>(key) = name;
       }
       const auto [place, fresh] = places.try_emplace(std::move(key), all.size());

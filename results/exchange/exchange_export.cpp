@@ -51,6 +51,8 @@ class Exporter {
     for (const auto& probe : store_.security_probes(id)) { write_line("security", id, sparse_json(probe)); }
     for (const auto& event : store_.events(id)) {
       json object = columns_json(event);
+      // A run that is live may have begun another trial meanwhile.
+      if (event.trial && !ordinals.contains(*event.trial)) { continue; }
       object["trial"] = event.trial ? json(ordinals.at(*event.trial)) : json();
       write_line("event", id, object);
     }

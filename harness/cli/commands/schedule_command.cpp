@@ -261,12 +261,20 @@ void run(const std::string& name, bool quiet, Cli& cli) {
   const auto before = book.last_run(name);
   last.had_database = is_filled(schedule.database) || (before && before->had_database);
   if (last.had_database && !is_filled(schedule.database)) { warn_of_a_lost_database(schedule); }
-  book.save_last_run(name, last);
+  // Where the state folder's disk is full, the database's may have room.
+  const auto note = [&] {
+    try {
+      book.save_last_run(name, last);
+    } catch (const Error& error) {
+      log::error("schedule list will not show this night", {{"schedule", name}, {"reason", error.what()}});
+    }
+  };
+  note();
   const auto end = [&](int status) {
     last.had_database = last.had_database || is_filled(schedule.database);
     last.exit_status = status;
     last.ended_at = iso8601(wall_ns());
-    book.save_last_run(name, last);
+    note();
   };
   try {
     cli.exit_status = run_night(schedule, quiet, lock);

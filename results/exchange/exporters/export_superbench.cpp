@@ -19,12 +19,6 @@ using nlohmann::json;
 /// Throughput by rank of one metric on one node, run after run.
 using Runs = std::vector<std::map<std::int64_t, double>>;
 
-/// What tells one trial from the others of its experiment, in all views.
-std::string trial_key(const ViewRow& row) {
-  return fmt::format("{}\n{}\n{}\n{}", row.text("case"), row.text("arm"), row.text("pair"),
-                     row.text("trial_order"));
-}
-
 /// The case as SuperBench's annotation of a benchmark, which has no slashes.
 std::string annotation(std::string case_name) {
   std::ranges::replace(case_name, '/', '-');
@@ -96,9 +90,11 @@ std::vector<std::string> models_of(const Store& store, const std::string& experi
 
 Summary summarize(const Store& store, const std::string& experiment) {
   Summary summary;
-  std::multimap<std::string, std::size_t> ranks_of_trial;
+  std::multimap<std::int64_t, std::size_t> ranks_of_trial;
   const auto ranks = store.view("v_rank", {experiment});
-  for (std::size_t i = 0; i < ranks.rows.size(); ++i) { ranks_of_trial.emplace(trial_key({ranks, i}), i); }
+  for (std::size_t i = 0; i < ranks.rows.size(); ++i) {
+    ranks_of_trial.emplace(ViewRow(ranks, i).whole("trial_id", 0), i);
+  }
   const auto models = models_of(store, experiment);
   std::map<std::string, std::int64_t> runs;
   std::map<std::string, std::string> case_of;  // by its annotation
@@ -121,16 +117,17 @@ Summary summarize(const Store& store, const std::string& experiment) {
     const auto metric = precision + "_train_throughput";
     const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
     const auto prefix = experiment + "/" + trial.text("arm");
-    bool has_ranks = false;
-    const auto [begin, end] = ranks_of_trial.equal_range(trial_key(trial));
+    std::set<std::pair<std::string, std::int64_t>> places;
+    const auto [begin, end] = ranks_of_trial.equal_range(trial.whole("trial_id", 0));
     for (auto found = begin; found != end; ++found) {
       const ViewRow rank(ranks, found->second);
       if (rank["images_per_second"].is_null()) { continue; }
       const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
-      summary.add(node, benchmark, metric, run, rank.whole("local_rank", 0), rank["images_per_second"]);
-      has_ranks = true;
+      auto place = rank.whole("local_rank", 0);  // of imported ranks often 0 for all
+      while (!places.emplace(node, place).second) { ++place; }
+      summary.add(node, benchmark, metric, run, place, rank["images_per_second"]);
     }
-    if (has_ranks) { return; }
+    if (!places.empty()) { return; }
     const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
     const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
     summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);

@@ -31,6 +31,15 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   }
   std::optional<std::int64_t> gpus = settings.gpus_per_node;
   if (!gpus && figure.gpus && *figure.gpus % *settings.nodes == 0) { gpus = *figure.gpus / *settings.nodes; }
+  if (gpus && *gpus > 0 && figure.gpus && *figure.gpus != *settings.nodes * *gpus) {
+    lines.refuse(
+        "{} in this file is of {}, which are not {} with {} each: mend --nodes, --gpus-per-node or both",
+        figure.what, counted(*figure.gpus, "GPU"), counted(*settings.nodes, "node"), *gpus);
+  }
+  if (figure.batch_size && settings.batch_size && *figure.batch_size != *settings.batch_size) {
+    lines.refuse("{} in this file is of batch size {}, and --batch-size says {}", figure.what,
+                 *figure.batch_size, *settings.batch_size);
+  }
   if (!gpus) {
     lines.refuse("this file cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
   }
@@ -51,7 +60,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
       {{"record", "trial"}, {"case", case_name}, {"nodes", *settings.nodes}, {"gpus_per_node", *gpus}});
   record["images_per_second"] = figure.images_per_second * (of_one ? static_cast<double>(devices) : 1.0);
   record["pair"] = value_json(settings.pair);
-  record["batch_size"] = value_json(settings.batch_size);
+  record["batch_size"] = value_json(settings.batch_size ? settings.batch_size : figure.batch_size);
   record["precision"] = value_json(settings.precision);
   record["virtualization"] = value_json(settings.virtualization);
   record["started_at"] = value_json(settings.started_at);

@@ -22,7 +22,8 @@ struct TrainingFigure {
   std::string what = "the throughput";    ///< for messages
   std::optional<std::int64_t> gpus = {};  ///< of the whole job, where the file says it
   nlohmann::json environment = nlohmann::json::object();
-  std::optional<Scope> scope = {};  ///< whose throughput it is, where the file says it
+  std::optional<Scope> scope = {};              ///< whose throughput it is, where the file says it
+  std::optional<std::int64_t> batch_size = {};  ///< of a rank, likewise
 };
 
 /// The trial of the figure. Asks for case, nodes, GPUs of a node, and, above one GPU, for its scope.

@@ -71,11 +71,15 @@ class PerfKitReader {
       figure.case_name += "/" + model;
       figure.environment["model"] = model;
     }
-    figure.gpus = parse_integer(label_in(labels, "num_gpus"));
+    // PerfKitBenchmarker asks one virtual machine for it.
+    constexpr std::int64_t most_gpus = 1024;
+    if (const auto gpus = parse_integer(label_in(labels, "num_gpus")); gpus && *gpus <= most_gpus) {
+      figure.gpus = *gpus * settings_.nodes.value_or(1);
+    }
+    const auto batch = parse_integer(label_in(labels, "batch_size"));
+    if (batch && *batch > 0) { figure.batch_size = batch; }
     auto record = trial_of(figure, settings_, lines_);
     if (record["started_at"].is_null()) { record["started_at"] = value_json(time_of(sample)); }
-    const auto batch = parse_integer(label_in(labels, "batch_size"));
-    if (record["batch_size"].is_null() && batch && *batch > 0) { record["batch_size"] = *batch; }
     if (record["precision"].is_null()) { record["precision"] = value_json(label_in(labels, "precision")); }
     importer_.add(record, lines_.position());
   }

@@ -172,11 +172,8 @@ class DlloggerReader {
     if (const auto model = text_in(run_.parameters, "arch"); !model.empty()) {
       figure.environment["model"] = model;
     }
-    auto record = trial_of(figure, settings_, lines_);
-    if (record["batch_size"].is_null()) {
-      record["batch_size"] = value_json(count_in(run_.parameters, "batch_size"));
-    }
-    importer_.add(record, lines_.position());
+    figure.batch_size = count_in(run_.parameters, "batch_size");
+    importer_.add(trial_of(figure, settings_, lines_), lines_.position());
     run_ = {};
   }
 

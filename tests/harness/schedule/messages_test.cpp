@@ -37,6 +37,7 @@ struct Told {
     std::string events;
     for (const auto& message : messages_of("nightly", {change}, keys, mark)) {
       keys.insert(message.key);
+      for (const auto& over : message.takes_back) { keys.erase(over); }
       events += message.body["event"].get<std::string>() + " " + message.body["severity"].get<std::string>();
     }
     return events;
@@ -73,6 +74,19 @@ TEST_CASE("a loss that nobody will know more of is told as over, once") {
       "is over: the scenario was changed"));
   CHECK(told.hear(loss.change) == "superseded info");
   CHECK(told.hear(loss.change).empty());
+}
+
+TEST_CASE("a loss that comes back with its scenario is told again, and so is its end") {
+  Loss loss;
+  Told told;
+  CHECK(told.hear(loss.change) == "confirmed warning");
+  for (int i = 0; i < 2; ++i) {
+    loss.change.state = ChangeState::superseded;
+    CHECK(told.hear(loss.change) == "superseded info");
+    loss.change.state = ChangeState::open;
+    CHECK(told.hear(loss.change) == "confirmed warning");
+    CHECK(told.hear(loss.change).empty());
+  }
 }
 
 TEST_CASE("what was never told is not told as over, and what was accepted not at all") {

@@ -168,6 +168,12 @@ TEST_CASE("dllogger's summary is a trial, of all GPUs that its parameters name")
   CHECK_THAT(refusal_of("d.log", of_somebody, settings), Contains("--gpus-per-node"));
   settings.gpus_per_node = 8;
   CHECK_THAT(refusal_of("d.log", of_somebody, settings), Contains("--scope rank or --scope trial"));
+  settings.gpus_per_node = 4;
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("is of 8 GPUs, which are not 1 node with 4 each"));
+  settings.gpus_per_node = 8;
+  settings.batch_size = 64;
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("is of batch size 128, and --batch-size says 64"));
+  settings.batch_size.reset();
   settings.nodes.reset();
   CHECK_THAT(refusal_of("d.log", text, settings), Contains("--nodes"));
   const auto unfinished = text.substr(0, text.rfind('\n', text.find("\"step\": []")) + 1);
@@ -380,6 +386,24 @@ TEST_CASE("damaged JSON is said to be that, with line and column, and nothing of
   damage_of(text_of("results-summary.jsonl").substr(0, 100), "1:101");
   CHECK_THAT(refusal_of("a.jsonl", "{\n  \"record\": \"trial\"\n}\n"),
              StartsWith("a.jsonl:1: ") && Contains("one each"));
+}
+
+TEST_CASE("SuperBench gets each rank of each run, also of imported ones without a place in their node") {
+  const auto trial = [](int first, int second) {
+    return fmt::format(
+        R"({{"record":"trial","experiment":"e","scenario":"s","case":"c","arm":"vm","nodes":1,"gpus_per_node":2,)"
+        R"("images_per_second":{},"tenants":[{{"tenant_index":0,"nodes":1,"images_per_second":{},)"
+        R"("ranks":[{{"rank":0,"node":"n","images_per_second":{}}},{{"rank":1,"node":"n","images_per_second":{}}}]}}]}})"
+        "\n",
+        first + second, first + second, first, second);
+  };
+  const ImportedText imported("t.jsonl", trial(100, 200) + trial(300, 400), {});
+  std::ostringstream summary;
+  export_superbench(imported.store, {"e"}, summary);
+  for (const auto* figure : {"/0/unknown_train_throughput:0\":100", "/0/unknown_train_throughput:1\":200",
+                             "/1/unknown_train_throughput:0\":300", "/1/unknown_train_throughput:1\":400"}) {
+    CHECK_THAT(summary.str(), Contains(figure));
+  }
 }
 
 TEST_CASE(
