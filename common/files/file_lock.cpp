@@ -45,7 +45,7 @@ bool lock(const UniqueFd& fd, LockKind kind, const std::filesystem::path& file) 
 }  // namespace
 
 UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono::milliseconds deadline,
-                   const std::function<bool()>& cancelled) {
+                   const Cancelled& cancelled) {
   constexpr std::chrono::milliseconds pause{20};
   auto fd = open_lock(file);
   const auto end = std::chrono::steady_clock::now() + deadline;
@@ -56,9 +56,7 @@ UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono
           fmt::format("another process has held it for {} s (fuser {} shows which)",
                       std::chrono::duration_cast<std::chrono::seconds>(deadline).count(), file.string()));
     }
-    if (cancelled && cancelled()) {
-      throw Error("lock " + file.string(), ErrorCode::interrupted, "stopped on request");
-    }
+    end_if(cancelled, "lock " + file.string());
     std::this_thread::sleep_for(pause);
   }
   return fd;

@@ -2,8 +2,8 @@
 
 #include <chrono>
 #include <filesystem>
-#include <functional>
 
+#include "common/cancelled.h"
 #include "common/files/unique_fd.h"
 
 namespace virtrain {
@@ -14,7 +14,7 @@ enum class LockKind { shared, exclusive };
 /// (flock) until the descriptor goes. Throws Error(busy) past the deadline, Error(host_unable) where the file
 /// system has no locks, Error(interrupted) once `cancelled`, which is asked while it waits, says so.
 UniqueFd lock_file(const std::filesystem::path& file, LockKind kind, std::chrono::milliseconds deadline,
-                   const std::function<bool()>& cancelled = {});
+                   const Cancelled& cancelled = {});
 
 /// Whether somebody has the file locked exclusively, found out without making or changing it.
 bool is_locked(const std::filesystem::path& file);

@@ -112,7 +112,8 @@ class Spending {
   /// Nominal level of a look at this share, were it the next one.
   double level(double share) const { return upper_normal(score(share) / std::sqrt(share)); }
 
-  void look(double share) {
+  /// The level of a look there, which is spent then.
+  double look(double share) {
     if (!(share > share_ && share <= 1)) {
       throw Error("spend alpha", ErrorCode::bad_input,
                   "shares of information rise from above 0 to at most 1");
@@ -121,6 +122,7 @@ class Spending {
     if (step(share) > least_step) { spent_ += step(share); }
     paths_ = paths_.stopped_at(at, share);
     share_ = share;
+    return upper_normal(at / std::sqrt(share));
   }
 
  private:
@@ -140,10 +142,7 @@ class Spending {
 std::vector<double> nominal_levels(std::span<const double> shares, double alpha) {
   std::vector<double> levels;
   Spending spending(alpha);
-  for (const double share : shares) {
-    levels.push_back(spending.level(share));
-    spending.look(share);
-  }
+  for (const double share : shares) { levels.push_back(spending.look(share)); }
   return levels;
 }
 
@@ -153,8 +152,8 @@ SequentialTest::SequentialTest(const Looks& looks, const Settings& settings) : l
   levels_.push_back(floor);
   for (std::int64_t n = 1; n <= looks.at_most; ++n) {
     const double share = static_cast<double>(n) / static_cast<double>(looks.at_most);
-    levels_.push_back(n < looks.first ? floor : std::max(spending.level(share), floor));
-    if (looks_at(n)) { spending.look(share); }
+    const double level = looks_at(n) ? spending.look(share) : spending.level(share);
+    levels_.push_back(n < looks.first ? floor : std::max(level, floor));
   }
 }
 

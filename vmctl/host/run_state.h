@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "common/cancelled.h"
 #include "vmctl/api/host.h"
 #include "vmctl/guest/cloud/cloud_image.h"
 #include "vmctl/guest/mirror/guest_image.h"
@@ -13,7 +14,6 @@
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/private_libvirt.h"
 #include "vmctl/journal/leases.h"
-#include "vmctl/process/cancelled.h"
 #include "vmctl/resources/device_lender.h"
 #include "vmctl/resources/kind/names.h"
 

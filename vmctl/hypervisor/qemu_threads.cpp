@@ -29,7 +29,7 @@ namespace {
 bool may_be_of_libvirt(pid_t process) {
   static const std::set<uid_t> users = [] {
     std::set<uid_t> known{::geteuid()};
-    for (const auto* name : {"libvirt-qemu", "qemu"}) {
+    for (const auto* name : qemu_accounts) {
       if (const passwd* account = ::getpwnam(name)) { known.insert(account->pw_uid); }
     }
     return known;

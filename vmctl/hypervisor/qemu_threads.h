@@ -11,11 +11,15 @@
 
 namespace virtrain::vmctl {
 
+/// Debian's name of QEMU's account, and Fedora's.
+inline constexpr const char* qemu_accounts[] = {"libvirt-qemu", "qemu"};
+
 /// Whether the process has a command line of that domain's QEMU.
 bool runs_domain(pid_t process, const std::string& domain);
 
-/// Pid of a domain's QEMU where this host runs it: by libvirt's pid file, else by its name. Its command line
-/// is the domain's: the file may be old, or in a folder of somebody else's.
+/// Pid of a domain's QEMU where this host runs it: by libvirt's pid file, else by its name among the
+/// processes of this user and of QEMU's accounts. Its command line is the domain's: the file may be old, or
+/// in a folder of somebody else's.
 std::optional<pid_t> qemu_pid(const std::string& domain);
 
 /// Number of the vCPU whose thread has this name ("CPU 1/TCG", "CPU 0/KVM"); nothing for other threads.

@@ -74,14 +74,16 @@ fs::path cache_dir() {
 }
 
 std::string closed_to_qemu() {
-  for (const auto& [folder, name] :
-       {std::pair(cache_dir(), cache_variable), std::pair(state_dir(), state_variable)}) {
-    if (!traversable_by_all(folder)) {
-      return folder.string() + " lies in a folder that QEMU's user may not enter (" + name +
-             " may name another one)";
+  try {
+    for (const auto& [folder, name] :
+         {std::pair(cache_dir(), cache_variable), std::pair(state_dir(), state_variable)}) {
+      if (!traversable_by_all(folder)) {
+        return folder.string() + " lies in a folder that QEMU's user may not enter (" + name +
+               " may name another one)";
+      }
     }
-  }
-  return "";
+    return "";
+  } catch (const Error& error) { return error.what(); }
 }
 
 fs::path sibling_program(std::string_view name) {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cancelled.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/guest/mirror/carried_file.h"
-#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 

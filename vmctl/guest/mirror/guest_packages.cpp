@@ -32,17 +32,10 @@ std::vector<std::string> spellings(const std::string& path) {
   return both;
 }
 
-/// Reads thousands of small files, which others' disks make slow.
-CommandOptions cold_cache() {
-  CommandOptions options;
-  options.deadline = std::chrono::minutes(5);
-  return options;
-}
-
 std::set<std::string> libraries_of(const std::vector<fs::path>& programs) {
   std::set<std::string> libraries;
   for (const auto& program : programs) {
-    const auto result = run_command({"ldd", program.string()}, cold_cache());
+    const auto result = run_command({"ldd", program.string()}, patient_look());
     if (result.exit_status != 0) {
       continue;  // a script or a static program
     }
@@ -55,6 +48,12 @@ std::set<std::string> libraries_of(const std::vector<fs::path>& programs) {
 }
 
 }  // namespace
+
+CommandOptions patient_look() {
+  CommandOptions options;
+  options.deadline = std::chrono::minutes(5);
+  return options;
+}
 
 std::string in_usr(const std::string& path) {
   for (const auto* merged : {"/bin/", "/sbin/", "/lib/", "/lib64/"}) {
@@ -103,7 +102,7 @@ GuestNeeds find_needs(const std::vector<fs::path>& programs) {
   GuestNeeds needs;
   if (libraries.empty()) { return needs; }
   // It exits 1 as soon as one path is unknown, and one spelling of each is.
-  const auto owners = parse_dpkg_search(run_command(query, cold_cache()).out);
+  const auto owners = parse_dpkg_search(run_command(query, patient_look()).out);
 
   const auto owner_of = [&](const std::string& path) -> std::string {
     for (const auto& spelling : spellings(path)) {

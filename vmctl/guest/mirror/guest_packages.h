@@ -8,7 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "common/system/subprocess.h"
+
 namespace virtrain::vmctl {
+
+/// For commands that only look, at an image or at thousands of small files: a disk that others use makes them
+/// slow.
+CommandOptions patient_look();
 
 /// The path in a guest, where /lib, /bin and so on are links into /usr as on the host: supermin cannot make
 /// folders of them.

@@ -23,10 +23,7 @@ namespace virtrain::vmctl {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace std::chrono_literals;
 
-/// Looks into an image or a file of it.
-constexpr auto look_deadline = 5min;
 constexpr const char* out_folder = "out";  ///< of each step, in its folder
 
 /// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
@@ -146,9 +143,7 @@ void check_packages(const fs::path& prepared, const std::set<std::string>& wante
 
 /// What a short look at a file printed, on a disk that others may be using.
 std::string looked_at(const std::vector<std::string>& argv) {
-  CommandOptions options;
-  options.deadline = look_deadline;
-  return run_checked(argv, options).out;
+  return run_checked(argv, patient_look()).out;
 }
 
 /// Files below the folder; links carry no content of the host and do not count.

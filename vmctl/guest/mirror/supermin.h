@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "common/cancelled.h"
 #include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"
-#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 

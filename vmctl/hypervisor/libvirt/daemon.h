@@ -3,9 +3,9 @@
 #include <chrono>
 #include <string>
 
+#include "common/cancelled.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/api/host_mode.h"
-#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 

@@ -23,6 +23,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
+#include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/signs_of_life.h"
 
@@ -57,9 +58,9 @@ std::vector<std::string> daemon_environment(const fs::path& folder, bool is_othe
   return is_other_user ? plain_environment_with(std::move(set)) : environment_with(std::move(set));
 }
 
-/// Debian's name of QEMU's account, and Fedora's. libvirt starts no VM as a user without an account.
+/// libvirt starts no VM as a user without an account.
 const passwd& qemu_account() {
-  for (const auto* name : {"libvirt-qemu", "qemu"}) {
+  for (const auto* name : qemu_accounts) {
     if (const passwd* account = ::getpwnam(name)) { return *account; }
   }
   throw Error(

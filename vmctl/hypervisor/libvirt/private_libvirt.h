@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "common/cancelled.h"
 #include "common/files/unique_fd.h"
-#include "vmctl/process/cancelled.h"
 
 namespace virtrain::vmctl {
 

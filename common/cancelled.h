@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 
-namespace virtrain::vmctl {
+namespace virtrain {
 
 /// Asked by what may take minutes: whether it shall end instead. Empty: never.
 using Cancelled = std::function<bool()>;
@@ -15,4 +15,4 @@ inline void end_if(const Cancelled& cancelled, const std::string& operation) {
   if (cancelled && cancelled()) { throw Error(operation, ErrorCode::interrupted, "stopped on request"); }
 }
 
-}  // namespace virtrain::vmctl
+}  // namespace virtrain
