@@ -28,5 +28,7 @@ std::string format_duration(std::int64_t nanoseconds);
 /// The same of seconds, which may be more than nanoseconds have room for; of centuries the order of
 /// magnitude.
 std::string format_seconds(double seconds);
+/// About four digits, as people write them: "10980", "54.31", "0.0123".
+std::string figure_words(double value);
 
 }  // namespace virtrain

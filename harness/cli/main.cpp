@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/ostream.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -17,6 +16,7 @@
 #include <system_error>
 
 #include "common/error.h"
+#include "common/files/given_descriptors.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"
@@ -86,12 +86,6 @@ void open_missing_streams() {
   }
 }
 
-/// What a caller left open for this process, such as the lock of a schedule, is not for what it starts: a
-/// daemon that stays would hold that for ever.
-void keep_descriptors_from_children() {
-  ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-}
-
 void configure_log(const Cli& cli) {
   log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
                  cli.verbose ? log::Level::debug
@@ -144,7 +138,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   open_missing_streams();
-  keep_descriptors_from_children();
+  keep_given_descriptors();
   forbid_writing_by_others();
   Cli cli;
   cli.app.formatter(std::make_shared<HelpFormatter>());
@@ -189,7 +183,13 @@ int run(int argc, char** argv) {
     if (cli.app.exit(error, std::cout, complaint) != 0) { cli.exit_status = exit_status(ErrorCode::usage); }
     fmt::print(std::cerr, "{}", printable(complaint.str()));
   }
-  finish_output();
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    const bool stopped = cli.exit_status > 128;  // says more: nothing but a signal does
+    if (!stopped) { throw; }
+    print_error(std::string("virtrain: ") + error.what());
+  }
   return cli.exit_status;
 }
 

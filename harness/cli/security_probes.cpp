@@ -135,14 +135,16 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   return arguments.expect ? judge_security(probes) : 0;
 }
 
-void print_security(const results::Store& store, const std::vector<std::string>& experiments,
-                    results::Format format) {
-  const auto probes = probes_of(store, experiments);
+std::vector<results::SecurityProbe> print_security(const results::Store& store,
+                                                   const std::vector<std::string>& experiments,
+                                                   results::Format format) {
+  auto probes = probes_of(store, experiments);
   if (probes.empty()) {
     throw Error("isolate --security", ErrorCode::not_found,
                 "the selected experiments have no security probes (virtrain isolate --security runs them)");
   }
   print_result(results::render(results::narrow_security_table(probes), format, screen_of_stdout()));
+  return probes;
 }
 
 }  // namespace virtrain::harness

@@ -20,8 +20,9 @@ struct SecurityArguments {
 /// Runs the probes of the scenario without its trials and prints them; the exit status.
 int probe_security(SecurityArguments& arguments, const std::string& command_line);
 
-/// Prints the stored probes of these experiments. Error(not_found) where they have none.
-void print_security(const results::Store& store, const std::vector<std::string>& experiments,
-                    results::Format format);
+/// Prints the stored probes of these experiments and returns them. Error(not_found) where they have none.
+std::vector<results::SecurityProbe> print_security(const results::Store& store,
+                                                   const std::vector<std::string>& experiments,
+                                                   results::Format format);
 
 }  // namespace virtrain::harness

@@ -206,7 +206,9 @@ class Comparer {
     const auto paired = compare_paired(ours, theirs, result.settings);
     result.test = paired.test;
     result.further_pairs = paired.further_pairs;
-    if (!result.looks || !pooled) { return; }
+    if (!result.looks) { return; }
+    if (result.further_pairs.value_or(0) > 0) { result.further_pairs.reset(); }  // none can be added to it
+    if (!pooled) { return; }
     // Each stopped when it had the verdict it was looking for, so a verdict from all of them has no level.
     result.looks.reset();
     result.further_pairs.reset();

@@ -91,9 +91,12 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
 bool DataIndex::means(const Selector& selector, std::int64_t experiment) const {
   ComparisonRow row;
   row.experiment = experiment;
-  static const std::set<std::string> unknown;
+  const auto& where = experiment_of(data_, row);
   const auto starts = starts_.find(experiment);
-  return selects(selector, experiment_of(data_, row), starts == starts_.end() ? unknown : starts->second);
+  if (starts == starts_.end()) { return selects(selector, where, std::set<std::string>()); }
+  return std::ranges::all_of(starts->second, [&](const std::string& start) {
+    return selects(selector, where, std::set<std::string>{start});
+  });
 }
 
 Rows DataIndex::rows(const std::string& case_name, const Selector& selector) const {

@@ -52,6 +52,7 @@ class DataIndex {
   using Columns =
       std::tuple<std::int64_t, std::int64_t, std::optional<std::int64_t>, std::string, std::string>;
 
+  /// All of the experiment: what is known of it as a whole says nothing of some of its dates.
   bool means(const Selector& selector, std::int64_t experiment) const;
   /// Those of a usable trial; the same object for all trials with the same origin, columns and facts of
   /// their own.

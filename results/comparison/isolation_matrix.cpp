@@ -318,7 +318,7 @@ std::string to_text(const Disturbance& disturbance, bool with_verdict) {
 
 std::string to_text(const Recovery& recovery) {
   return recovery.seconds ? fmt::format("{:.1f} s", *recovery.seconds)
-                          : fmt::format("not in {:.2g} s", recovery.looked_seconds);
+                          : fmt::format("not in {} s", figure_words(recovery.looked_seconds));
 }
 
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin,

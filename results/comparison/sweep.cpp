@@ -172,10 +172,10 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
       return point.arm->sweep && point.arm->sweep->standing == Standing::best;
     });
     if (best == points.end()) { continue; }
-    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {:.4g} images/s", name, best->swept.at,
-                                best->arm->images_per_second.value_or(0));
+    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {} images/s", name, best->swept.at,
+                                figure_words(best->arm->images_per_second.value_or(0)));
     if (const auto& ci = best->arm->sweep->ci) {
-      sentence += fmt::format(" (95 % interval {:.4g} … {:.4g})", ci->low, ci->high);
+      sentence += fmt::format(" (95 % interval {} … {})", figure_words(ci->low), figure_words(ci->high));
     }
     const auto add = [&](Standing standing, const std::string& words) {
       if (const auto names = among(standing); !names.empty()) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "common/model/arm.h"
@@ -27,9 +28,10 @@ std::string distance(const CaseComparison& comparison) {
 }
 
 std::string evidence(const CaseComparison& comparison) {
-  const auto& test = *comparison.test;
-  return fmt::format("({} interval {:.4f} … {:.4f}, {})", percent(1 - 2 * comparison.settings.alpha),
-                     test.ci_tost->low, test.ci_tost->high, size_words(comparison));
+  const auto& [low, high] = *comparison.test->ci_tost;
+  constexpr double far = 1000;
+  return fmt::format("({} interval {} … {}, {})", level_words(comparison.settings.alpha), ratio_words(low),
+                     high < far ? ratio_words(high) : fmt::format("{:.3g}", high), size_words(comparison));
 }
 
 std::string outlook(const CaseComparison& comparison) {
@@ -39,6 +41,10 @@ std::string outlook(const CaseComparison& comparison) {
 
 /// Why there is no interval.
 std::string too_few(const CaseComparison& comparison) {
+  if (comparison.test->p_lower) {
+    return fmt::format("{} bound nothing at a level of {:.2g}", size_words(comparison),
+                       comparison.settings.alpha);
+  }
   const bool single =
       comparison.paired ? comparison.n == 1 : comparison.n_baseline == 1 && comparison.n_candidate == 1;
   if (single && comparison.published) { return "single published values"; }
@@ -88,6 +94,27 @@ std::string words_for(const std::string& virtualization) {
 }
 
 }  // namespace
+
+std::string level_words(double alpha) {
+  // As few digits as keep it from reading 100 %.
+  for (int digits = 4;; ++digits) {
+    auto words = fmt::format("{:.{}g}", 100 * (1 - 2 * alpha), digits);
+    if (words != "100" || digits == std::numeric_limits<double>::max_digits10) { return words + " %"; }
+  }
+}
+
+std::string deciding_interval(const std::vector<CaseComparison>& comparisons) {
+  std::set<std::string> levels;
+  for (const auto& one : comparisons) {
+    if (one.test && one.test->ci_tost) { levels.insert(level_words(one.settings.alpha)); }
+  }
+  return levels.size() == 1 ? *levels.begin() + " interval" : "interval at each test's level";
+}
+
+std::string ratio_words(double ratio) {
+  constexpr double small = 0.01;
+  return ratio < small ? fmt::format("{:.3g}", ratio) : fmt::format("{:.4f}", ratio);
+}
 
 std::string size_words(const CaseComparison& comparison) {
   if (comparison.paired) { return counted(*comparison.n, "pair"); }

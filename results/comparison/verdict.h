@@ -21,6 +21,12 @@ std::string verdict_sentence(const CaseComparison& comparison);
 /// What the numbers alone do not say: why there is no data, no verdict or no interval, that it was forced,
 /// how many pairs more should settle it; empty where there is no more to say.
 std::string verdict_remark(const CaseComparison& comparison);
+/// Of the interval by which tests of that level decide: "90 %", and never "100 %".
+std::string level_words(double alpha);
+/// "90 % interval"; where the comparisons have levels of their own, so in words.
+std::string deciding_interval(const std::vector<CaseComparison>& comparisons);
+/// "0.9868", "3.15e-05".
+std::string ratio_words(double ratio);
 /// How much was compared: "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
 std::string size_words(const CaseComparison& comparison);
 /// What was virtual about each arm of these cases: "bare_metal none; vm on

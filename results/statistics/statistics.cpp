@@ -41,8 +41,10 @@ double pooled_df(double term_a, std::int64_t n_a, double term_b, std::int64_t n_
          (term_a * term_a / static_cast<double>(n_a - 1) + term_b * term_b / static_cast<double>(n_b - 1));
 }
 
-Interval log_interval(double mean_log, double half_width) {
-  return {std::exp(mean_log - half_width), std::exp(mean_log + half_width)};
+/// Nothing where its limits are no numbers: a level of 1e-9 asks that of three pairs.
+std::optional<Interval> log_interval(double mean_log, double half_width) {
+  const Interval interval{std::exp(mean_log - half_width), std::exp(mean_log + half_width)};
+  return interval.low > 0 && std::isfinite(interval.high) ? std::optional(interval) : std::nullopt;
 }
 
 std::vector<double> logs(std::span<const double> values) {
@@ -66,15 +68,21 @@ Verdict verdict_of(double p_lower, double p_upper, double alpha) {
 void judge_without_spread(RatioTest& test, double theta) {
   test.zero_variance = true;
   test.standard_error = 0;
+  // Means of equal logarithms differ by their rounding.
+  const auto is_above = [](double a, double b) { return a - b > no_spread; };
+  if (!is_above(std::abs(test.mean_log), 0)) {
+    test.mean_log = 0;
+    test.ratio = 1;
+  }
   test.ci = test.ci_tost = Interval{test.ratio, test.ratio};
-  test.p_lower = test.mean_log > -theta ? 0 : 1;
-  test.p_upper = test.mean_log < theta ? 0 : 1;
+  test.p_lower = is_above(test.mean_log, -theta) ? 0 : 1;
+  test.p_upper = is_above(theta, test.mean_log) ? 0 : 1;
   test.p_diff = test.mean_log != 0 ? 0 : 1;
-  test.p_worse = test.mean_log < -theta ? 0 : 1;
+  test.p_worse = is_above(-theta, test.mean_log) ? 0 : 1;
   // By the point, and strictly: on the edge of the band nothing is shown.
-  if (std::abs(test.mean_log) > theta) {
+  if (is_above(std::abs(test.mean_log), theta)) {
     test.verdict = test.mean_log > 0 ? Verdict::better : Verdict::worse;
-  } else if (std::abs(test.mean_log) < theta) {
+  } else if (is_above(theta, std::abs(test.mean_log))) {
     test.verdict = Verdict::equivalent;
   } else {
     test.verdict = test.mean_log > 0 ? Verdict::non_inferior : Verdict::inconclusive;

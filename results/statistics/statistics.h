@@ -30,10 +30,11 @@ BOOST_DEFINE_ENUM_CLASS(Verdict, equivalent, better, worse, non_inferior, inconc
 /// Candidate against baseline on the scale of logarithms: what paired and unpaired data have in common.
 struct RatioTest {
   double mean_log = 0;
-  double standard_error = 0;             ///< of mean_log
-  double ratio = 1;                      ///< exp(mean_log): candidate / baseline
-  std::optional<double> df = {};         ///< degrees of freedom
-  std::optional<Interval> ci = {};       ///< 95 %, for reporting, whatever alpha is
+  double standard_error = 0;      ///< of mean_log
+  double ratio = 1;               ///< exp(mean_log): candidate / baseline
+  std::optional<double> df = {};  ///< degrees of freedom
+  /// 95 %, for reporting, whatever alpha is; this and the next are absent where their limits are no numbers.
+  std::optional<Interval> ci = {};
   std::optional<Interval> ci_tost = {};  ///< level 1 - 2 alpha: the one the verdict uses
   std::optional<double> p_lower = {};    ///< H0: at or below the lower margin
   std::optional<double> p_upper = {};    ///< H0: at or above the upper margin

@@ -30,7 +30,8 @@ void append(std::string& out, const nlohmann::json& value) {
     }
     out += ']';
   } else if (value.is_number_float()) {
-    out += shortest_number(value.get<double>());
+    const auto number = value.get<double>();
+    out += std::isfinite(number) ? shortest_number(number) : "null";  // JSON has no others
   } else {
     // Bytes that are no UTF-8 must not keep all the others from being exported.
     out += dump_json(value);

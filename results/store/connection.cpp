@@ -159,7 +159,9 @@ Query& Query::restart() {
 Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout)
     : file(std::move(path)) {
   const std::string operation = "open the results database";
-  if (mode != Mode::create && !std::filesystem::exists(file)) {
+  std::error_code unseen;
+  if (mode != Mode::create && !std::filesystem::exists(file, unseen)) {
+    if (unseen) { throw Error(operation, ErrorCode::io, file.string() + ": " + unseen.message()); }
     throw Error(operation, ErrorCode::not_found,
                 fmt::format("{} does not exist ({})", file.string(), first_words));
   }

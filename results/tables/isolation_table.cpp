@@ -7,6 +7,7 @@
 
 #include "common/text/units.h"
 #include "results/comparison/case_rows.h"
+#include "results/comparison/verdict.h"
 
 namespace virtrain::results {
 namespace {
@@ -114,10 +115,10 @@ std::string emulation_words(const std::set<std::string>& virtualization) {
 void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
   std::int64_t rounds = 0;
   for (const auto& cell : matrix.cells) { rounds = std::max(rounds, cell.trials); }
-  notes.push_back(fmt::format("{} in {}: {}{}; margin {}, intervals of {:g} %", matrix.case_name, matrix.arm,
+  notes.push_back(fmt::format("{} in {}: {}{}; margin {}, intervals of {}", matrix.case_name, matrix.arm,
                               counted(rounds, "round"),
                               matrix.seed ? fmt::format(", order by seed {}", *matrix.seed) : "",
-                              margin_words(matrix.settings.margin), (1 - 2 * matrix.settings.alpha) * 100));
+                              margin_words(matrix.settings.margin), level_words(matrix.settings.alpha)));
   if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }
   std::set<std::string> said;
   for (const auto& cell : matrix.cells) {

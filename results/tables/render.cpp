@@ -106,12 +106,13 @@ std::string render_json(const Table& table) {
 }
 
 /// RFC 4180; a text that a spreadsheet would take for a formula, or that begins with an apostrophe, gets one
-/// in front.
+/// in front. A list is JSON.
 std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) { return ""; }
-  if (!value.is_string()) { return canonical_json(value); }
-  auto text = printable(value.get<std::string>());
-  if (!text.empty() && guarded_starts.find(text.front()) != std::string_view::npos) { text.insert(0, "'"); }
+  auto text = value.is_string() ? printable(value.get<std::string>()) : canonical_json(value);
+  if (value.is_string() && !text.empty() && guarded_starts.find(text.front()) != std::string_view::npos) {
+    text.insert(0, "'");
+  }
   if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
   std::string quoted = "\"";
   for (const char c : text) { quoted += c == '"' ? std::string("\"\"") : std::string(1, c); }

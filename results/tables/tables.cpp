@@ -86,7 +86,7 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
       cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
       cell(arm.scaling && arm.published ? std::optional(arm.published->speedup) : std::nullopt, 3),
       share_cell(scaling(&Scaling::efficiency)),
-      cell(verdict ? std::optional(verdict->test->ratio) : std::nullopt, 4),
+      verdict ? Cell{verdict->test->ratio, ratio_words(verdict->test->ratio)} : Cell{},
       cell(verdict && to ? verdict->baseline : ""),
       cell(verdict ? to_string(verdict->verdict) : ""),
       cell(arm.sweep ? std::string(to_string(arm.sweep->standing)) : ""),
@@ -94,7 +94,7 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
       cell(sweep_limit(arm, &Interval::high), 2),
       cell(arm.images_per_joule, 3),
       cell(arm.cpu_images_per_joule, 3),
-      cell(arm.images_per_currency_unit, 0)};
+      cell(arm.images_per_currency_unit, arm.images_per_currency_unit.value_or(0) < 100 ? 3 : 0)};
   const bool is_judged = verdict && verdict->verdict != Verdict::not_comparable;
   add_limits(row, is_judged ? verdict->test->ci : std::nullopt);
   add_limits(row, arm.scaling ? arm.scaling->speedup_ci : std::nullopt);

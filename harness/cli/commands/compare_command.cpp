@@ -28,7 +28,7 @@ struct CompareArguments {
   std::string margin = "2%", alpha = "0.05";
   std::string sizes;
   bool expect = false;
-  bool own_settings = false;  ///< --margin or --alpha was given
+  bool own_margin = false, own_alpha = false;  ///< --margin, --alpha was given
   bool one_side_only = false;
 };
 
@@ -61,8 +61,9 @@ void compare(CompareArguments& arguments, Cli& cli) {
   request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   if (!arguments.sizes.empty()) { request.predict = node_counts(arguments.sizes); }
   const Store store(arguments.database, Store::Mode::open);
-  if (arguments.expect && !arguments.own_settings) {
-    if (const auto expected = expected_settings(store, request)) { request.settings = *expected; }
+  if (const auto expected = arguments.expect ? expected_settings(store, request) : std::nullopt) {
+    if (!arguments.own_margin) { request.settings.margin = expected->margin; }
+    if (!arguments.own_alpha) { request.settings.alpha = expected->alpha; }
   }
   const auto comparisons = results::compare(store, request);
   fmt::print(std::cout, "{}", results::render(comparisons, arguments.format, screen_of_stdout()));
@@ -132,11 +133,14 @@ void add_compare_command(Cli& cli) {
   verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
       ->type_name("N,N,…");
-  verb->add_flag("--expect", arguments->expect,
-                 "Judge by what the scenario expects (its margin, unless --margin is given): exit 1 or 5");
+  verb->add_flag(
+      "--expect", arguments->expect,
+      "Judge by what the scenario expects (its margin and alpha, where --margin and --alpha are not "
+      "given): exit 1 or 5");
   verb->footer(examples);
   verb->callback([arguments, &cli, baseline, candidate, margin, alpha] {
-    arguments->own_settings = margin->count() + alpha->count() > 0;
+    arguments->own_margin = margin->count() > 0;
+    arguments->own_alpha = alpha->count() > 0;
     arguments->one_side_only = baseline->count() + candidate->count() == 1;
     compare(*arguments, cli);
   });

@@ -7,6 +7,7 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/security_probes.h"
+#include "harness/experiment/judge.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
 #include "results/tables/mitigation_table.h"
@@ -32,7 +33,8 @@ void security(IsolateArguments& arguments, Cli& cli) {
   if (!selection.experiments.empty() || !selection.scenario.empty()) {
     const results::Store store(arguments.database, results::Store::Mode::open);
     const auto ids = selection.experiments.empty() ? store.select(selection) : selection.experiments;
-    print_security(store, ids, arguments.format);
+    const auto stored = print_security(store, ids, arguments.format);
+    cli.exit_status = probes.expect ? judge_security(stored) : 0;
     return;
   }
   probes.options.database = arguments.database;
@@ -111,6 +113,12 @@ void add_isolate_command(Cli& cli) {
   verb->add_flag("--until-filled", probes.until_filled, "Fill the lent device, say so, and die by SIGKILL")
       ->group("")
       ->needs(secure);
+  for (const char* of_stored : {"--experiment", "--scenario"}) {
+    for (const char* of_run : {"file", "--mode", "--connect", "--wait", "--no-host-changes", "--report",
+                               "--quiet", "--devices-only", "--until-filled"}) {
+      verb->get_option(of_run)->excludes(verb->get_option(of_stored));
+    }
+  }
   verb->footer(
       "It reads the database; run fills it from a scenario with isolation. With --security it runs probes on "
       "nodes of\n"

@@ -10,6 +10,7 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
+#include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/schedule/schedule.h"
 #include "results/report/site/site.h"
@@ -25,6 +26,7 @@ struct ReportArguments {
   std::filesystem::path site;
   std::size_t nights = results::SiteRequest{}.nights;
   std::string margin = "2%", alpha = "0.05", sizes = reported_sizes;
+  bool own_margin = false;  ///< --margin was given
 };
 
 void report_schedule(const ReportArguments& arguments, const Cli& cli) {
@@ -35,7 +37,9 @@ void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   const auto schedule = ScheduleBook().find(arguments.schedule);
   results::SiteRequest request;
   request.schedule = schedule.name;
-  request.scenario = load_scenario(schedule.scenario).name;
+  const auto scenario = load_scenario(schedule.scenario);
+  request.scenario = scenario.name;
+  request.settings = expected_settings(scenario).value_or(results::Settings{});
   request.command_line = cli.command_line;
   request.nights = arguments.nights;
   const results::Store store(schedule.database, results::Store::Mode::open);
@@ -50,6 +54,7 @@ void report(ReportArguments& arguments, const Cli& cli) {
   if (!arguments.schedule.empty()) { return report_schedule(arguments, cli); }
   auto& compare = arguments.request.compare;
   compare.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
+  if (arguments.own_margin) { arguments.request.isolation_margin = compare.settings.margin; }
   compare.predict = node_counts(arguments.sizes);
   arguments.request.command_line = cli.command_line;
   write_report(arguments.database, arguments.request, arguments.output);
@@ -61,7 +66,8 @@ void add_site_options(CLI::App& verb, ReportArguments& arguments) {
                                    "Write a site on the nights of this schedule into --out DIR")
                        ->type_name("SCHEDULE")
                        ->check(not_empty());
-  for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case"}) {
+  for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case",
+                            "--baseline", "--candidate", "--margin", "--alpha", "--predict"}) {
     schedule->excludes(verb.get_option(other));
   }
   verb.add_option("--out", arguments.site, "Folder of the site: index.html and a page for each night")
@@ -96,7 +102,10 @@ void add_report_command(Cli& cli) {
   verb->add_option("--candidate", compare.candidate, "Candidate arm")
       ->check(not_empty())
       ->capture_default_str();
-  verb->add_option("--margin", arguments->margin, "Equivalence margin, 2% or 0.02")->capture_default_str();
+  auto* margin =
+      verb->add_option("--margin", arguments->margin,
+                       "Equivalence margin, 2% or 0.02 (of isolation: the scenario's, unless given)")
+          ->capture_default_str();
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
       ->type_name("N,N,…")
@@ -113,7 +122,10 @@ void add_report_command(Cli& cli) {
       "dell.html\n"
       "  virtrain report --schedule nightly-cpu --out /var/www/nightly   a site for any web server or CI "
       "page");
-  verb->callback([arguments, &cli] { report(*arguments, cli); });
+  verb->callback([arguments, &cli, margin] {
+    arguments->own_margin = margin->count() > 0;
+    report(*arguments, cli);
+  });
 }
 
 }  // namespace virtrain::harness

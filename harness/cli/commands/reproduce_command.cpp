@@ -93,6 +93,9 @@ auto with_way_out(const Study& study, const ReproduceArguments& arguments, Work&
 }
 
 void print_plan(const Scenario& scenario, const ReproduceArguments& arguments) {
+  if (arguments.format != results::Format::json && arguments.format != results::Format::table) {
+    throw Error("read the command line", ErrorCode::usage, "a plan is a table or json (--format)");
+  }
   const auto inventory = vmctl::local_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   fmt::print(std::cout, "{}",
@@ -114,8 +117,11 @@ void print_side_by_side(const Study& study, const ReproduceArguments& arguments,
     return print_result(results::canonical_json(results::to_json(result)) + "\n");
   }
   const auto screen = screen_of_stdout();
-  print_result(results::render(results::figures_table(result), arguments.format, screen) + "\n" +
-               results::render(results::differences_table(result), arguments.format, screen));
+  auto words = results::render(results::figures_table(result), arguments.format, screen);
+  if (arguments.format != results::Format::csv) {  // a CSV file is one table
+    words += "\n" + results::render(results::differences_table(result), arguments.format, screen);
+  }
+  print_result(words);
 }
 
 void reproduce(ReproduceArguments& arguments, Cli& cli) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/comparison/guard/comparability.h"
 
 namespace virtrain::results {
@@ -106,7 +107,7 @@ std::optional<Estimate> rate(const Evidence& baseline, const Evidence& candidate
                              std::string_view unit, bool at_most) {
   if (!ours || !theirs || !(*ours > 0) || !(*theirs > 0)) { return std::nullopt; }
   const double scale = unit == "GB/s" || unit == "GFLOP/s" ? 1e9 : 1;
-  const auto words = [&](double value) { return fmt::format("{:.4g} {}", value / scale, unit); };
+  const auto words = [&](double value) { return fmt::format("{} {}", figure_words(value / scale), unit); };
   return Estimate{both(baseline, candidate, words(*ours), words(*theirs)), *theirs / *ours, at_most};
 }
 

@@ -12,6 +12,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/files/file_trust.h"
+#include "common/files/given_descriptors.h"
 #include "common/files/new_file.h"
 #include "common/files/unique_fd.h"
 #include "common/text/units.h"
@@ -114,8 +115,7 @@ std::optional<int> given_descriptor(const std::filesystem::path& file) {
   if (name.empty()) { return std::nullopt; }
   const auto number = parse_integer(name).value_or(-1);
   const int descriptor = std::in_range<int>(number) ? static_cast<int>(number) : -1;
-  const int flags = ::fcntl(descriptor, F_GETFD);
-  if (flags < 0 || (flags & FD_CLOEXEC) != 0) { throw errno_error("write " + file.string(), EBADF); }
+  if (!was_given(descriptor)) { throw errno_error("write " + file.string(), EBADF); }
   return descriptor;
 }
 

@@ -64,10 +64,6 @@ void set_value_axis(Chart& chart, double low, double high) {
   chart.signals["values"] = {std::max(0.0, low - room), high + room};
 }
 
-std::string figure_words(double value) {
-  return std::abs(value) >= 1000 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value);
-}
-
 void add_key(Chart& chart, const KeyEntry& entry) {
   const auto has_its_words = [&](const KeyEntry& one) { return one.words == entry.words; };
   if (std::ranges::none_of(chart.key, has_its_words)) { chart.key.push_back(entry); }

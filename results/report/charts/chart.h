@@ -62,7 +62,4 @@ void set_value_axis(Chart& chart, double low, double high);
 /// line at the bottom.
 bool needs_logarithm(double low, double high);
 
-/// About four digits, as people write them: "10980", "54.31", "0.0123".
-std::string figure_words(double value);
-
 }  // namespace virtrain::results

@@ -107,7 +107,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   stored.neighbours = store.comparison_neighbours(ids);
   stored.neighbour_rates = store.comparison_neighbour_rates(ids);
   stored.later_steps = store.comparison_later_steps(ids);
-  data.isolation = isolation_study(stored);
+  data.isolation = isolation_study(stored, request.isolation_margin, request.compare.settings.alpha);
   for (auto& fact : stored.facts) { data.facts[fact.arm][fact.key].insert(fact.value); }
   return data;
 }

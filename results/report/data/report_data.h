@@ -11,8 +11,9 @@
 namespace virtrain::results {
 
 struct ReportRequest {
-  CompareRequest compare = {};    ///< which experiments, arms, margin and alpha
-  std::string command_line = {};  ///< that makes this report again
+  CompareRequest compare = {};                  ///< which experiments, arms, margin and alpha
+  std::string command_line = {};                ///< that makes this report again
+  std::optional<double> isolation_margin = {};  ///< else the scenario's
 };
 
 /// A trial with its tenants, as the table of all trials shows it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "common/text/units.h"
 #include "results/report/data/course.h"
 #include "results/report/figures/figures.h"
 
@@ -137,9 +138,9 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
       const auto values = values_of(line);
       const auto lowest = std::ranges::min_element(
           line.points, [](const Point& a, const Point& b) { return a.value < b.value; });
-      parts.push_back(fmt::format("{}, {}: median {}, lowest {} at {:.3g} s", arm_words(line.arm), line.name,
+      parts.push_back(fmt::format("{}, {}: median {}, lowest {} at {} s", arm_words(line.arm), line.name,
                                   figure_words(quantile(values, 0.5)), figure_words(lowest->value),
-                                  lowest->t_seconds));
+                                  figure_words(lowest->t_seconds)));
     }
   }
   constexpr std::size_t most_lines = 4;  // more are no summary; the table has them all

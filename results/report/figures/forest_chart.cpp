@@ -36,7 +36,10 @@ Domain domain_of(const std::vector<CaseComparison>& comparisons, const Settings&
   bool any = false;
   for (const auto& one : comparisons) {
     if (!one.test) { continue; }
-    const auto limits = one.test->ci.value_or(Interval{one.test->ratio, one.test->ratio});
+    auto limits = one.test->ci.value_or(Interval{one.test->ratio, one.test->ratio});
+    constexpr double widest = 100;  // an interval that bounds nothing leaves the others readable
+    limits.low = std::max(limits.low, one.test->ratio / widest);
+    limits.high = std::min(limits.high, one.test->ratio * widest);
     widen(all, std::min(limits.low, one.test->ratio), std::max(limits.high, one.test->ratio));
     if (one.verdict == Verdict::not_comparable) { continue; }
     any = true;
@@ -68,7 +71,7 @@ nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, st
                       bool with_arms) {
   const auto& test = *comparison.test;
   // Without a verdict that counts, an interval would look like evidence.
-  const bool interval = test.ci && comparison.verdict != Verdict::not_comparable;
+  const bool interval = test.ci && test.ci_tost && comparison.verdict != Verdict::not_comparable;
   nlohmann::json row{{"case", row_name(comparison, with_arms)},
                      {"position", position},
                      {"ratio", test.ratio},
@@ -88,8 +91,8 @@ nlohmann::json row_of(const CaseComparison& comparison, const Domain& domain, st
     row["tost_low"] = clamped(test.ci_tost->low);
     row["tost_high"] = clamped(test.ci_tost->high);
     tip += fmt::format("\n95 %: {:.4f} to {:.4f}", test.ci->low, test.ci->high);
-    tip += fmt::format("\n{:.4g} %: {:.4f} to {:.4f}", 100 * (1 - 2 * comparison.settings.alpha),
-                       test.ci_tost->low, test.ci_tost->high);
+    tip += fmt::format("\n{}: {:.4f} to {:.4f}", level_words(comparison.settings.alpha), test.ci_tost->low,
+                       test.ci_tost->high);
   }
   row["tip"] = tip + "\n" + verdict_words(comparison);
   return row;
@@ -174,8 +177,7 @@ std::vector<Chart> forest_charts(const ReportData& data) {
   };
   chart.key = {{"band", fmt::format("equivalence band, ±{:.4g} %", settings.margin * 100)}};
   if (drawn_with_interval(true)) {
-    chart.key.push_back(
-        {"interval-tost", fmt::format("{:.4g} % interval, which decides", 100 * (1 - 2 * settings.alpha))});
+    chart.key.push_back({"interval-tost", deciding_interval(data.comparisons) + ", which decides"});
     chart.key.push_back({"interval-95", "95 % interval"});
   }
   if (drawn_with_interval(false)) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/report/figures/figures.h"
 
 namespace virtrain::results {

@@ -218,7 +218,11 @@ json about_model(const ReportData& data) {
   }
   add("Host", fmt::format("{}", fmt::join(hosts, ", ")));
   add("Label", fmt::format("{}", fmt::join(labels, ", ")));
-  add("Margin", fmt::format("{:.4g} %", data.request.compare.settings.margin * 100));
+  const auto percent = [](double share) { return fmt::format("{:.4g} %", share * 100); };
+  add("Margin", percent(data.request.compare.settings.margin));
+  if (!data.isolation.matrices.empty()) {
+    add("Margin of isolation", percent(data.isolation.matrices.front().settings.margin));
+  }
   return {{"scenarios", fmt::format("{}", fmt::join(scenarios, ", "))}, {"about", facts}};
 }
 

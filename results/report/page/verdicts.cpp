@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/text/units.h"
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
 
@@ -129,8 +130,7 @@ json verdicts_model(const ReportData& data) {
   };
   return {{"baseline_head", head(first.baseline, "Baseline")},
           {"candidate_head", head(first.candidate, "Candidate")},
-          {"interval_head",
-           fmt::format("{:.4g} % interval", 100 * (1 - 2 * data.request.compare.settings.alpha))},
+          {"interval_head", capitalised(deciding_interval(data.comparisons))},
           {"rows", rows}};
 }
 

@@ -29,8 +29,9 @@ bool is_plain_name(const std::string& id) {
 }
 
 /// The last line of a page: what it was made of. It is looked at before a page is made again.
-std::string mark_of(const Store& store, const std::string& experiment) {
+std::string mark_of(const Store& store, const std::string& experiment, const Settings& settings) {
   std::ostringstream records;
+  records << settings.margin << ' ' << settings.alpha << '\n';
   export_jsonl(store, {.experiments = {experiment}}, records);
   return fmt::format("<!-- virtrain {} {} -->\n", virtrain_version, sha256(records.str()));
 }
@@ -46,13 +47,14 @@ bool ends_with_mark(const fs::path& file, const std::string& mark) {
 
 void write_night(const Store& store, const SiteRequest& request, const std::string& experiment,
                  const fs::path& file, SiteReport& report) {
-  const auto mark = mark_of(store, experiment);
+  const auto mark = mark_of(store, experiment, request.settings);
   if (ends_with_mark(file, mark)) {
     ++report.kept;
     return;
   }
   ReportRequest one;
   one.compare.selection.experiments = {experiment};
+  one.compare.settings = request.settings;
   one.compare.explain = true;
   one.command_line = request.command_line;
   const auto page = make_report(store, one);

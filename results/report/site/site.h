@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "results/statistics/statistics.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -14,6 +15,7 @@ struct SiteRequest {
   std::string scenario = {};      ///< whose nights it shows
   std::string command_line = {};  ///< that makes this site again
   std::size_t nights = 90;        ///< pages are made for the last so many nights
+  Settings settings = {};         ///< by which nights are judged
 };
 
 /// What was written.

@@ -82,6 +82,8 @@ def expectations(folder):
     assert compare(plain, "--expect", status=1)[0]["verdict"] == "worse"
     assert compare(expecting, "--expect")[0]["margin"] == 0.15
     assert compare(expecting, "--expect", "--margin", "2%", status=1)[0]["margin"] == 0.02
+    strict = compare(expecting, "--expect", "--alpha", "0.01")[0]
+    assert (strict["margin"], strict["alpha"]) == (0.15, 0.01), strict
     few = database(folder, "few", pairs[:4])
     assert compare(few, "--expect", status=5)[0]["reason"] == "too_few_pairs"
 

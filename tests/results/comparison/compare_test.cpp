@@ -110,6 +110,15 @@ TEST_CASE("missing, failed and invalid trials drop their pair") {
   CHECK_THAT(verdict_sentence(result), Contains("2 pairs are too few"));
 }
 
+TEST_CASE("levels and ratios are said in as few digits as tell them from 100 % and from nothing") {
+  CHECK(level_words(0.05) == "90 %");
+  CHECK(level_words(0.0005567) == "99.89 %");
+  CHECK(level_words(1e-5) == "99.998 %");
+  CHECK(level_words(1e-9) == "99.9999998 %");
+  CHECK(ratio_words(0.98681) == "0.9868");
+  CHECK(ratio_words(3.149e-5) == "3.15e-05");
+}
+
 TEST_CASE("unpaired rows are left out and counted where a case has pairs") {
   auto data = k2(true);
   data.rows.push_back(row("c", "vm", std::nullopt, 5000));

@@ -34,6 +34,7 @@ TEST_CASE("an experiment that was looked at has the level of its look beside oth
   CHECK(list[1].looks);
   CHECK(list[1].settings.alpha < 1e-4);
   CHECK(list[1].verdict == Verdict::inconclusive);
+  CHECK_FALSE(list[1].further_pairs);  // none can be added to it
   CHECK(list[2].n == 10);
   CHECK(list[2].verdict == Verdict::inconclusive);
   CHECK(list[2].reason == "pooled_looks");

@@ -119,3 +119,23 @@ TEST_CASE(
     for (const auto& arm : one.arms) { CHECK(arm.alone.has_value()); }
   }
 }
+
+TEST_CASE("where a case has pairs its tenants are those of the pairs") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e"));
+  const auto add = [&](const char* arm, std::optional<std::int64_t> pair, double value) {
+    store.save_tenant(add_finished(store, "e", "c", arm, pair, value), {.images_per_second = value});
+  };
+  for (int pair = 1; pair <= 3; ++pair) {
+    add("bare_metal", pair, 300);
+    add("vm", pair, 290);
+  }
+  add("vm", std::nullopt, 900);
+  const auto one = compare(store, {}).at(0);
+  REQUIRE(one.unpaired_left_out == 1);
+  for (const auto& arm : one.arms) {
+    CHECK(arm.images_per_second == arm.tenants.at(0).images_per_second);
+    CHECK(arm.tenants.at(0).runs == 3);
+  }
+}

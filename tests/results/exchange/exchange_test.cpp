@@ -10,8 +10,10 @@
 #include <cmath>
 #include <csignal>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
+#include "common/files/given_descriptors.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/text/sha256.h"
@@ -240,10 +242,12 @@ TEST_CASE("an export goes to a file, to a given descriptor or to a pipe, and nev
 
   std::ofstream(file) << "old\n";
   const UniqueFd given(::open(file.c_str(), O_WRONLY | O_APPEND));
+  keep_given_descriptors();
+  CHECK((::fcntl(given.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  const UniqueFd our_own(::open(file.c_str(), O_WRONLY | O_APPEND));  // the database's, say
   write_whole(fmt::format("/dev/fd/{}", given.get()), write);
   CHECK(read_file(file) == "old\nnew\n");
-  REQUIRE(::fcntl(given.get(), F_SETFD, FD_CLOEXEC) == 0);  // as our own are: the database's, say
-  CHECK_THROWS_WITH(write_whole(fmt::format("/dev/fd/{}", given.get()), write),
+  CHECK_THROWS_WITH(write_whole(fmt::format("/dev/fd/{}", our_own.get()), write),
                     Contains("Bad file descriptor"));
   CHECK(read_file(file) == "old\nnew\n");
 
@@ -343,6 +347,7 @@ TEST_CASE("numbers are written as short as they read back") {
     CHECK(std::signbit(back) == std::signbit(value));
   }
   CHECK(canonical_json({{"b", {1, true, nullptr}}, {"a", "ä\n"}}) == R"({"a":"ä\n","b":[1,true,null]})");
+  CHECK(canonical_json({std::numeric_limits<double>::infinity(), std::nan("")}) == "[null,null]");
 }
 
 // FIPS 180-4's examples.

@@ -179,6 +179,19 @@ TEST_CASE("E6: no spread at all is a flag, not an error") {
   CHECK(same.test.p_diff == 1.0);
   CHECK(same.further_pairs == 0);
   CHECK(compare_unpaired(Runs{100, 100, 100}, Runs{99, 99, 99}, {}).test.zero_variance);
+  // Means of equal logarithms differ by their rounding, and so does the edge of the band.
+  const auto equal = compare_unpaired(Runs{100, 100, 100}, Runs(6, 100.0), {}).test;
+  CHECK(equal.p_diff == 1.0);
+  CHECK(equal.ratio == 1.0);
+  CHECK(paired({100, 200, 400}, {98, 196, 392}).test.verdict == Verdict::inconclusive);
+}
+
+TEST_CASE("a level that three pairs cannot bound gives no interval, and no number that is none") {
+  const auto result = paired({1, 1, 1}, {.99, 1.08, .94}, {.alpha = 1e-9, .reporting_tail = 1e-9});
+  CHECK_FALSE(result.test.ci);
+  CHECK_FALSE(result.test.ci_tost);
+  CHECK(result.test.verdict == Verdict::inconclusive);
+  CHECK(result.test.p_lower);
 }
 
 TEST_CASE("E7: a missing run drops its pair, and two pairs give no interval") {

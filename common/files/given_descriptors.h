@@ -1,0 +1,11 @@
+#pragma once
+
+namespace virtrain {
+
+/// What a caller left open for this process, such as the lock of a schedule, is not for what it starts: a
+/// daemon that stays would hold that for ever. Before anything else is opened.
+void keep_given_descriptors();
+/// Whether the caller gave it: a standard stream, or open when keep_given_descriptors() was called.
+bool was_given(int descriptor);
+
+}  // namespace virtrain
