@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "common/error.h"
 #include "common/files/new_file.h"
@@ -48,6 +49,11 @@ std::vector<std::string> string_list(const nlohmann::json& message, const char* 
   return words;
 }
 
+/// Holds the connection while it writes.
+asio::awaitable<void> write_queued_of(std::shared_ptr<Connection> connection) {
+  co_await connection->write_queued();
+}
+
 }  // namespace
 
 Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
@@ -63,7 +69,7 @@ void Agent::Conversation::spawn(asio::awaitable<void> task) {
 }
 
 asio::awaitable<void> Agent::Conversation::run() {
-  spawn(connection_->write_queued());
+  spawn(write_queued_of(connection_));
   spawn(accept_rsh());
   spawn(reap());
   try {
@@ -114,7 +120,7 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
   } else if (type == "start") {
     co_await start(request);
   } else if (type == "stdin") {
-    co_await feed_stdin(request);
+    feed_stdin(request);
   } else if (type == "signal") {
     const auto child = children_.find(id);
     if (child != children_.end() && !child->second.exit_status) {
@@ -145,8 +151,9 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
     spawn(sample_telemetry(integer_field(message, "period_ms"), parse_cpu_list(message.value("cores", ""))));
   } else if (type == "rsh_output" || type == "rsh_exit") {
     const auto client = rsh_clients_.find(id);
-    if (client != rsh_clients_.end() && client->second->is_open()) {
-      co_await client->second->send(std::move(request));
+    // Not awaited: one that reads nothing must not hold up the requests that end it.
+    if (client != rsh_clients_.end() && client->second->is_open() && !client->second->post(request)) {
+      client->second->close();
     }
   } else {
     throw Error("handle request", ErrorCode::protocol, fmt::format("unknown type '{}'", printable(type)));
@@ -182,22 +189,35 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   spawn(report_exit(id));
 }
 
-asio::awaitable<void> Agent::Conversation::feed_stdin(Frame& request) {
+void Agent::Conversation::feed_stdin(const Frame& request) {
   const auto found = children_.find(integer_field(request.message, "id"));
-  if (found == children_.end()) { co_return; }
-  error_code ignored;  // a process that has ended or closed its input reports itself by its exit
-  auto& input = *found->second.standard_input;
-  if (!request.body.empty()) {
-    co_await asio::async_write(input, asio::buffer(request.body),
-                               asio::redirect_error(asio::use_awaitable, ignored));
+  if (found == children_.end()) { return; }
+  auto& child = found->second;
+  child.input += request.body;
+  child.input_ends = child.input_ends || request.message.value("eof", false);
+  if (!std::exchange(child.is_fed, true)) { spawn(write_input(found->first)); }
+}
+
+/// Not awaited by who serves requests: a process that reads nothing must not keep them from ending it.
+asio::awaitable<void> Agent::Conversation::write_input(std::int64_t id) {
+  auto& child = children_.at(id);
+  error_code failed;  // a process that has ended or closed its input reports itself by its exit
+  while (!failed && !child.input.empty()) {
+    const auto piece = std::exchange(child.input, {});
+    co_await asio::async_write(*child.standard_input, asio::buffer(piece),
+                               asio::redirect_error(asio::use_awaitable, failed));
   }
-  if (request.message.value("eof", false)) { input.close(ignored); }
+  child.input.clear();
+  child.is_fed = false;
+  error_code ignored;
+  if (child.input_ends) { child.standard_input->close(ignored); }
 }
 
 asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const char* stream_name,
                                                         UniqueFd output) {
   asio::posix::stream_descriptor pipe(io_, output.release());
   std::string chunk(output_chunk_bytes, '\0');
+  auto& child = children_.at(id);
   while (!ended_) {
     error_code end;
     const std::size_t got =
@@ -205,9 +225,10 @@ asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const c
     if (end) { break; }
     auto frame = make_frame("output", id, "stream", stream_name, "t_ns", monotonic_ns());
     frame.body = chunk.substr(0, got);
+    ++child.held_up;
     co_await connection_->send(std::move(frame));
+    --child.held_up;
   }
-  auto& child = children_.at(id);
   --child.open_outputs;
   child.changed->cancel();
 }
@@ -218,13 +239,16 @@ asio::awaitable<void> Agent::Conversation::report_exit(std::int64_t id) {
   while (!ended_ && !child.exit_status) {
     co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
-  asio::steady_timer grace(io_, output_grace);
+  asio::steady_timer grace(io_);
   const auto drained = [&]() -> asio::awaitable<void> {
     while (!ended_ && child.open_outputs > 0) {
       co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
     }
   };
-  co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
+  do {
+    grace.expires_after(output_grace);
+    co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
+  } while (!ended_ && child.open_outputs > 0 && child.held_up > 0);
   if (!ended_) {
     co_await connection_->send(make_frame("exit", id, "status", *child.exit_status, "t_ns", monotonic_ns()));
   }
@@ -295,9 +319,14 @@ asio::awaitable<void> Agent::Conversation::accept_rsh() {
 }
 
 asio::awaitable<void> Agent::Conversation::relay_rsh(RshClient socket) {
-  spawn(socket->write_queued());
+  struct Closing {
+    RshClient socket;
+    ~Closing() { socket->close(); }
+  };
+  const Closing at_the_end{socket};
+  spawn(write_queued_of(socket));
   const Frame request = co_await socket->receive();
-  if (!rsh_socket_.knows(string_field(request.message, "secret"))) { co_return socket->close(); }
+  if (!rsh_socket_.knows(string_field(request.message, "secret"))) { co_return; }
   const std::int64_t id = next_rsh_id_++;
   rsh_clients_[id] = socket;
   co_await connection_->send(make_frame("rsh", id, "host", string_field(request.message, "host"), "command",

@@ -29,7 +29,11 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   struct Child {
     pid_t pid = -1;
     std::unique_ptr<asio::posix::stream_descriptor> standard_input;
+    std::string input = {};   ///< that is to be written to it
+    bool is_fed = false;      ///< a task writes
+    bool input_ends = false;  ///< nothing comes after that
     int open_outputs = 2;
+    int held_up = 0;  ///< of them those whose output waits for the coordinator to read
     std::optional<int> exit_status;
     std::unique_ptr<asio::steady_timer> changed;  ///< cancelled at each change of the two fields above
   };
@@ -40,7 +44,8 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   asio::awaitable<void> dispatch(const std::string& type, Frame& request);
 
   asio::awaitable<void> start(Frame& request);
-  asio::awaitable<void> feed_stdin(Frame& request);
+  void feed_stdin(const Frame& request);
+  asio::awaitable<void> write_input(std::int64_t id);
   asio::awaitable<void> relay_output(std::int64_t id, const char* stream_name, UniqueFd output);
   asio::awaitable<void> report_exit(std::int64_t id);
   asio::awaitable<void> reap();

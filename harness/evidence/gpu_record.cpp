@@ -17,7 +17,9 @@ void take(const json& value, std::optional<bool>& into) {
 }
 
 void take(const json& value, std::optional<std::int64_t>& into) {
-  if (value.is_number_integer()) { into = value.get<std::int64_t>(); }
+  // Counts: a guest may say any number, and their differences are taken.
+  const auto number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+  if (number >= 0) { into = number; }
 }
 
 void take(const json& value, std::optional<double>& into) {

@@ -24,6 +24,7 @@ struct RankState {
   std::optional<std::int64_t> warmed_up_ns;    ///< when we heard of its latest warm-up step
   std::optional<std::int64_t> first_start_ns;  ///< when its first step (warm-up or counted) began
   std::size_t node = 0;                        ///< index in the job's nodes
+  std::int64_t warmups = 0;                    ///< records of warm-up steps
   std::size_t unplanned_bytes = 0;             ///< of its records whose number the plan does not say
 };
 

@@ -55,6 +55,7 @@ struct TrialEvidence {
   std::vector<TenantEvidence> tenants;
   vmctl::DeviceEvidence host = {};
   std::vector<AggressorEvidence> aggressors = {};  ///< of the tenants' neighbour, where it does not idle
+  double standstill_seconds = 0;                   ///< the longest for which nobody read what ranks said
 };
 
 }  // namespace virtrain::harness

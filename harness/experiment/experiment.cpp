@@ -124,6 +124,8 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   asio::io_context io;
   asio::thread_pool pool(4);
   StopSource stop(io);
+  // Until the database is open, which may be waited for, a signal ends this process at once.
+  results::Store store(database, results::Store::Mode::create, longest_database_wait);
   asio::signal_set signals(io);
   add_stop_signals(signals);
   const std::function<void()> listen = [&] {
@@ -132,13 +134,12 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
       log::warning(stop.requested() ? "still tearing down" : "stopping; tearing down",
                    {{"signal", signal_number}});
       stop.request(signal_number);
-      host.cancel_image();
+      host.cancel();
       listen();
     });
   };
   listen();
 
-  results::Store store(database, results::Store::Mode::create, longest_database_wait);
   host.begin({outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
               options.may_change_host, needed_programs(scenario, plan)});
   RunContext context{io, pool, stop, store, host, scenario, plan, outcome.experiment};

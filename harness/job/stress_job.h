@@ -43,6 +43,7 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
     std::shared_ptr<AgentClient> agent;
     bool judged = true;  ///< not the receiving side of net
     std::int64_t process = 0;
+    std::int64_t began_ns = 0;
     RankOutputSplitter out{};
     std::vector<AggressorProgress> progress = {};
     std::size_t bytes = 0;

@@ -326,7 +326,10 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
   auto& state = ranks_[static_cast<std::size_t>(record.rank)];
   state.node = node_of(record.rank);
   using Kind = RankRecord::Kind;
-  if (record.kind != Kind::sample) { state.unplanned_bytes += bytes + line_bytes; }
+  const auto& workload = placement_.workload;
+  const bool is_planned = record.kind == Kind::sample || record.kind == Kind::later ||
+                          (record.kind == Kind::warmup && ++state.warmups <= workload.warmup_steps);
+  if (!is_planned) { state.unplanned_bytes += bytes + line_bytes; }
   if (state.unplanned_bytes > max_other_output_bytes) {
     throw refused(fmt::format("rank {} wrote more than {} of records other than samples", record.rank,
                               format_size(max_other_output_bytes)));

@@ -39,13 +39,13 @@ std::string figure_doubt(double said, const Sum& sum) {
 
 /// From its last warm-up step (if it told of any, else from its first sample) to its last sample, and since
 /// the barrier.
-std::string clock_doubt(const RankState& rank, const Sum& sum, std::int64_t released_ns) {
+std::string clock_doubt(const RankState& rank, const Sum& sum, std::int64_t released_ns, double standstill) {
   const auto& samples = rank.samples;
   const auto end_ns = samples.back().received_ns;
   const auto begin_ns = rank.warmed_up_ns.value_or(samples.front().received_ns);
   const double said = sum.seconds - (rank.warmed_up_ns ? 0 : samples.front().seconds);
   const double seen = seconds_between(begin_ns, end_ns), most = seconds_between(released_ns, end_ns);
-  const auto allowed = [](double of) { return most_delay_seconds + most_share * of; };
+  const auto allowed = [&](double of) { return most_delay_seconds + most_share * of + standstill; };
   if (std::abs(said - seen) > allowed(seen)) {
     return fmt::format("says its samples took {:.6g} s where they came over {:.6g} s of the host's clock",
                        said, seen);
@@ -58,10 +58,10 @@ std::string clock_doubt(const RankState& rank, const Sum& sum, std::int64_t rele
   return {};
 }
 
-std::string time_doubt(const std::vector<RankState::Window>& samples) {
+std::string time_doubt(const std::vector<RankState::Window>& samples, double standstill) {
   for (const auto& sample : samples) {
     const double off = seconds_between(sample.received_ns, sample.t_ns);
-    if (std::abs(off) > most_clock_seconds) {
+    if (std::abs(off) > most_clock_seconds + standstill) {
       return fmt::format("dates a sample {:.6g} s {} the host's clock", std::abs(off),
                          off > 0 ? "after" : "before");
     }
@@ -72,7 +72,7 @@ std::string time_doubt(const std::vector<RankState::Window>& samples) {
 }  // namespace
 
 std::vector<std::string> throughput_doubts(const RankState& rank, std::int64_t images_planned,
-                                           std::int64_t released_ns) {
+                                           std::int64_t released_ns, double standstill_seconds) {
   if (!rank.result || rank.samples.empty()) { return {"shows no sample of its work"}; }
   const auto sum = sum_of(rank.samples);
   std::vector<std::string> doubts;
@@ -83,8 +83,8 @@ std::vector<std::string> throughput_doubts(const RankState& rank, std::int64_t i
     add(fmt::format("counts {:.0f} images where {} were planned", sum.images, images_planned));
   }
   add(figure_doubt(rank.result->value("images_per_second", 0.0), sum));
-  add(clock_doubt(rank, sum, released_ns));
-  add(time_doubt(rank.samples));
+  add(clock_doubt(rank, sum, released_ns, standstill_seconds));
+  add(time_doubt(rank.samples, standstill_seconds));
   return doubts;
 }
 

@@ -34,7 +34,8 @@ std::int64_t claimed_gradient_bytes(const RankState& rank) {
   return bytes < 0 ? whole_gradient_bytes : std::clamp(bytes, half_gradient_bytes, whole_gradient_bytes);
 }
 
-void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std::string>& reasons) {
+void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::size_t index,
+                std::vector<std::string>& reasons) {
   const auto& rank = tenant.ranks[index];
   const auto label = fmt::format("{} rank {}", tenant.name, index);
   if (!rank.hello || !rank.ready || !rank.result) {
@@ -71,7 +72,8 @@ void check_rank(const TenantEvidence& tenant, std::size_t index, std::vector<std
       break;
     }
   }
-  for (const auto& doubt : throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns)) {
+  for (const auto& doubt :
+       throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns, trial.standstill_seconds)) {
     reasons.push_back(fmt::format("{} {}", label, doubt));
   }
 }
@@ -102,7 +104,7 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
   std::vector<std::string> reasons;
   std::set<std::string> guest_boots;
   for (const auto& tenant : trial.tenants) {
-    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(tenant, r, reasons); }
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(trial, tenant, r, reasons); }
     std::set<std::string> before, after;
     for (const auto& rank : tenant.ranks) {
       if (rank.ready) { before.insert(rank.ready->value("parameters_hash", std::string())); }

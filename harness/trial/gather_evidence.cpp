@@ -66,6 +66,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
     if (tenant.stress) { evidence.aggressors = tenant.stress->evidence(begin_ns, end_ns); }
   }
   evidence.host = trial.context.host.watched();
+  evidence.standstill_seconds = static_cast<double>(trial.longest_standstill_ns) * 1e-9;
   return evidence;
 }
 
@@ -78,13 +79,15 @@ std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& te
 }
 
 std::int64_t network_bytes_measured(const LiveTenant& tenant) {
-  std::uint64_t sent = 0;
+  double sent = 0;  // guests may have said any numbers
   for (const auto& node : tenant.nodes) {
     // Less than before where the counter is gone.
-    sent +=
-        std::max(node.after.network_tx_bytes, node.before.network_tx_bytes) - node.before.network_tx_bytes;
+    sent += static_cast<double>(std::max(node.after.network_tx_bytes, node.before.network_tx_bytes) -
+                                node.before.network_tx_bytes);
   }
-  return tenant.nodes.empty() ? 0 : static_cast<std::int64_t>(sent) / std::ssize(tenant.nodes);
+  constexpr double most = 9e18;
+  const auto nodes = static_cast<double>(std::max<std::size_t>(1, tenant.nodes.size()));
+  return static_cast<std::int64_t>(std::min(sent / nodes, most));
 }
 
 }  // namespace virtrain::harness

@@ -85,6 +85,11 @@ asio::awaitable<void> LiveNodes::reach_agent(LiveNode& node) {
                   context_.host.last_words(node.made.id));
 }
 
+bool LiveNodes::is_lost() const {
+  return std::ranges::any_of(nodes_,
+                             [](const LiveNode& node) { return node.agent && node.agent->is_lost(); });
+}
+
 asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
   for (auto& node : nodes_) {
     if (node.agent) { node.agent->close(); }

@@ -41,6 +41,8 @@ class LiveNodes {
   asio::awaitable<std::vector<std::string>> tear_down();
 
   std::vector<LiveNode>& nodes() { return nodes_; }
+  /// Whether any of those that were reached has ended since.
+  bool is_lost() const;
 
  private:
   asio::awaitable<void> reach_agent(LiveNode& node);

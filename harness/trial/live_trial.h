@@ -59,6 +59,7 @@ struct LiveTrial {
   double images_per_second = 0;
   std::string invalid = {};  ///< why the finished trial does not count; empty: it does
   std::int64_t stressors_ended_ns = 0;
+  std::int64_t longest_standstill_ns = 0;  ///< for which this process read nothing that nodes said
 
   /// The tenants that are measured, without their neighbours.
   auto trainers() { return boost::adaptors::filter(tenants, std::mem_fn(&LiveTenant::trains)); }

@@ -16,6 +16,8 @@ namespace {
 /// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
 constexpr const char* guest_nccl_topology = "/run/nccl-topology.xml";
 constexpr std::chrono::seconds query_deadline{60};
+/// Of one command of virtrain-probe; those of an emulated node take minutes.
+constexpr std::chrono::minutes probe_deadline{10};
 
 /// Where a node's ranks find the experiment's engines and leave theirs; nothing for those that use none, or
 /// that the scenario has given a cache of its own.
@@ -74,7 +76,7 @@ asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
 }
 
 asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, const TrialNode& node,
-                                 std::vector<std::string> command, std::chrono::milliseconds deadline) {
+                                 std::vector<std::string> command) {
   auto& context = trial.context;
   std::string failure;
   try {
@@ -83,7 +85,7 @@ asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, con
       with_environment.push_back(fmt::format("{}={}", name, value));
     }
     with_environment.insert(with_environment.end(), command.begin(), command.end());
-    const auto lines = co_await run_in_node(context.io, node.live.agent, with_environment, deadline);
+    const auto lines = co_await run_in_node(context.io, node.live.agent, with_environment, probe_deadline);
     const auto figures = parse_probe_records(lines, trial.planned.arm, node.live.placement->hostname);
     context.store.add_probes(context.experiment, figures);
   } catch (const Error& error) {
@@ -201,8 +203,23 @@ asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialN
   }
 }
 
+asio::awaitable<void> read_last_counters(LiveTrial& trial) {
+  std::string failure;
+  try {
+    co_await read_counters(trial, &TrialNode::after);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::interrupted) { throw; }
+    failure = error.what();
+  }
+  if (failure.empty()) { co_return; }
+  trial.event("the nodes' counters could not be read at the end", {{"reason", failure}});
+  for (auto& tenant : trial.tenants) {
+    for (auto& node : tenant.nodes) { node.after = node.before; }
+  }
+}
+
 /// One node after the other, so that each figure is of the node alone.
-asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds deadline) {
+asio::awaitable<void> probe_nodes(LiveTrial& trial) {
   const auto& scenario = trial.context.scenario;
   for (const auto& tenant : trial.trainers()) {
     for (const auto& node : tenant.nodes) {
@@ -213,7 +230,7 @@ asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds de
       const auto& program = node.live.made.programs.at(probe_program);
       for (const auto& command :
            probe_commands(program, scenario.probes, trial.placement.guest.memory_bytes, gpus)) {
-        co_await probe_node(trial, tenant, node, command, deadline);
+        co_await probe_node(trial, tenant, node, command);
       }
     }
   }
@@ -226,6 +243,7 @@ asio::awaitable<void> look_from_host(LiveTrial& trial) {
       try {
         add_host_telemetry(node, co_await counters_of(trial.context, node.live));
       } catch (const Error& error) {
+        if (error.code() == ErrorCode::interrupted) { throw; }  // the trial has ended meanwhile
         // Only telemetry is lost; whether the node lives is its agent's to say, and must not wait for libvirt
         // again.
         node.visible_from_host = false;

@@ -28,10 +28,13 @@ asio::awaitable<void> take_plans_from(LiveTrial& trial);
 
 asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into);
 asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialNode::*into);
+/// After the run. Where the host cannot read them, what was measured still counts: they stay as before, and a
+/// rule that needs them says so.
+asio::awaitable<void> read_last_counters(LiveTrial& trial);
 
 /// Figures of each node alone, by virtrain-probe. They explain a gap; a trial whose probes fail is as good as
-/// any other.
-asio::awaitable<void> probe_nodes(LiveTrial& trial, std::chrono::milliseconds deadline);
+/// any other. One that hangs is ended.
+asio::awaitable<void> probe_nodes(LiveTrial& trial);
 
 /// Readings of a guest from the host; a host that no longer sees into it is not asked again.
 asio::awaitable<void> look_from_host(LiveTrial& trial);

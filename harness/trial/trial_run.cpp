@@ -148,7 +148,8 @@ asio::awaitable<void> TrialRun::prepare() {
   co_await give_plans_to(trial_);
   if (trial_.planned.pair == 1 && !trial_.context.scenario.probes.empty()) {
     if (trial_.context.progress) { trial_.context.progress("probes"); }
-    co_await probe_nodes(trial_, time_left());
+    co_await probe_nodes(trial_);
+    deadline_ns_ = monotonic_ns() + trial_.context.scenario.trial_timeout_ns;
   }
   co_await look_at_licences(trial_, &TrialNode::licensed_at_start);
 }
@@ -239,32 +240,42 @@ asio::awaitable<void> TrialRun::measure() {
     } catch (...) { failure = std::current_exception(); }
   };
   co_await (train() || poll());
+  note_standstill();
   if (failure) { std::rethrow_exception(failure); }
 }
 
 asio::awaitable<void> TrialRun::poll() {
   asio::steady_timer timer(trial_.context.io);
-  while (true) {
+  std::string refused;
+  while (refused.empty()) {
     timer.expires_after(telemetry_period);
+    poll_due_ = timer.expiry();
     co_await timer.async_wait(asio::use_awaitable);
-    std::string refused;
     try {
       flush();
-    } catch (const Error& error) { refused = error.what(); }
-    if (!refused.empty()) {
-      fail_jobs(refused);
-      timer.expires_at(
-          asio::steady_timer::time_point::max());  // the failed jobs end the trial, this must not
-      co_await timer.async_wait(asio::use_awaitable);
+      trial_.context.host.look_at_devices();
+      note_standstill();
+      co_await look_from_host(trial_);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::interrupted) { throw; }
+      refused = error.what();
     }
-    trial_.context.host.look_at_devices();
-    co_await look_from_host(trial_);
   }
+  fail_jobs(refused);
+  timer.expires_at(asio::steady_timer::time_point::max());  // the failed jobs end the trial, this must not
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+/// Samples are dated when they are read, and nobody reads while a database is waited for, or this process is
+/// stopped.
+void TrialRun::note_standstill() {
+  const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - poll_due_;
+  trial_.longest_standstill_ns = std::max<std::int64_t>(trial_.longest_standstill_ns, late.count());
 }
 
 asio::awaitable<void> TrialRun::collect() {
   trial_.context.host.look_at_devices();
-  co_await read_counters(trial_, &TrialNode::after);
+  co_await read_last_counters(trial_);
   co_await look_at_licences(trial_, &TrialNode::licensed_at_end);
   for (auto& tenant : trial_.trainers()) {
     const auto killed = co_await tenant.job->sweep();

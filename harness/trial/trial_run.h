@@ -49,12 +49,14 @@ class TrialRun {
   asio::awaitable<void> collect();
   /// Stores samples and looks at the nodes from the host once a second; ends only by cancellation.
   asio::awaitable<void> poll();
+  void note_standstill();
   std::chrono::milliseconds time_left() const;
 
   LiveTrial trial_;
   std::vector<std::shared_ptr<AgentClient>> watched_;
   std::string console_tail_;
   std::int64_t deadline_ns_ = 0;
+  std::chrono::steady_clock::time_point poll_due_ = std::chrono::steady_clock::time_point::max();
 };
 
 }  // namespace virtrain::harness

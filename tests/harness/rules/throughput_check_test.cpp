@@ -53,6 +53,14 @@ TEST_CASE("an honest rank is believed, also when its samples come in fits") {
         }).empty());
 }
 
+TEST_CASE("samples that waited for this process to read them are believed, and no later ones") {
+  auto rank = honest();
+  rank.samples.back().received_ns += 30 * second_ns;
+  CHECK(doubts_of(rank).size() == 2);
+  CHECK(throughput_doubts(rank, samples * images, released, 30).empty());
+  CHECK(throughput_doubts(rank, samples * images, released, 15).size() == 2);
+}
+
 TEST_CASE("row 17: a speed that the samples do not show is a lie, with both figures") {
   CHECK(after([](RankState& r) { (*r.result)["images_per_second"] = 1e308; }) ==
         Doubts{"says 1e+308 images/s where its samples show 32"});
