@@ -147,4 +147,18 @@ CommandResult run_checked(const std::vector<std::string>& argv, const CommandOpt
                           printable(words.substr(words.size() > tail ? words.size() - tail : 0))));
 }
 
+CommandResult run_cancellable(const std::vector<std::string>& argv, CommandOptions options,
+                              const Cancelled& cancelled, const std::string& operation) {
+  end_if(cancelled, operation);
+  if (cancelled) {
+    options.next_signal = [&cancelled] { return cancelled() ? SIGTERM : 0; };
+  }
+  try {
+    return run_checked(argv, options);
+  } catch (const Error&) {
+    end_if(cancelled, operation);
+    throw;
+  }
+}
+
 }  // namespace virtrain

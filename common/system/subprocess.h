@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/cancelled.h"
+
 namespace virtrain {
 
 /// The exit status that shells, mpirun and run_command report of a process which SIGKILL ended.
@@ -46,6 +48,11 @@ CommandResult run_command(const std::vector<std::string>& argv, const CommandOpt
 
 /// As run_command, and any exit status but 0 is an Error(io) with the command line and the end of its stderr.
 CommandResult run_checked(const std::vector<std::string>& argv, const CommandOptions& options = {});
+
+/// As run_checked, and once `cancelled` says so the command gets SIGTERM and the call ends in
+/// Error(interrupted) of `operation`.
+CommandResult run_cancellable(const std::vector<std::string>& argv, CommandOptions options,
+                              const Cancelled& cancelled, const std::string& operation);
 
 /// A pipe or socket whose reader has gone shall be an error of the write (EPIPE), not the end of this
 /// process.

@@ -106,8 +106,9 @@ class Host {
   /// libvirt answers, the image is there, and a probe has shown whether KVM works. Called again, it says what
   /// later VMs boot.
   virtual ImageFacts make_image(const ImageSpec& spec) = 0;
-  /// From any thread: make_image(), now or later in this run, ends soon with Error(interrupted).
-  virtual void cancel_image() = 0;
+  /// From any thread: make_image() and the clearing of devices in lend(), now or later in this run, end soon
+  /// with Error(interrupted).
+  virtual void cancel() = 0;
 
   /// Stops what opens GPUs or disturbs them, until end_lending().
   virtual void keep_services_away(const std::vector<DeviceGrant>& grants) = 0;

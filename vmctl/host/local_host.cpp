@@ -106,6 +106,8 @@ std::string reachable_libvirt() {
 /// One run's part of the host.
 struct LocalHost::Run {
   std::unique_ptr<HostClaims> claims = open_claims();
+  HostClaims living{
+      living_folder()};  ///< for those who share the state folder, but see no process of this run
   LeaseJournal journal;
   RunState state;
   DeviceLender lender;
@@ -115,7 +117,9 @@ struct LocalHost::Run {
   explicit Run(const RunSpec& spec)
       : state{spec, journal, this_process(spec.experiment, spec.results_db),
               state_dir() / "logs" / spec.experiment, find_programs(spec.programs)},
-        lender(journal, state.owner, spec.may_change_host) {}
+        lender(journal, state.owner, spec.may_change_host) {
+    living.take({experiment_claim + spec.experiment}, "");
+  }
 
   /// What the journal of this state folder gave must be free for runs with other state folders too.
   void claim() {
@@ -166,10 +170,8 @@ std::vector<int> LocalHost::numa_nodes_of(const std::vector<int>& cores) {
 
 std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
                                    NodeId number, bool emulated) {
-  if (!hides_arch_capabilities_) {
-    hides_arch_capabilities_ = hides_arch_capabilities(load_machine(root_), qemu_version(root_));
-  }
-  return vmctl::planned_xml(group, tenant, node, number, emulated, *hides_arch_capabilities_);
+  if (!cpu_traits_) { cpu_traits_ = cpu_traits(load_machine(root_), qemu_version(root_)); }
+  return vmctl::planned_xml(group, tenant, node, number, emulated, *cpu_traits_);
 }
 
 std::string LocalHost::nccl_topology_of(const std::string& domain_xml) {
@@ -236,7 +238,7 @@ void LocalHost::check_guest(const GuestSpec& guest) {
 }
 
 fs::path LocalHost::begin(const RunSpec& spec) {
-  image_cancelled_ = false;
+  cancelled_ = false;
   run_ = std::make_unique<Run>(spec);
   return run_->state.log_dir;
 }
@@ -246,7 +248,7 @@ void LocalHost::keep_services_away(const std::vector<DeviceGrant>& grants) {
 }
 
 std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
-  return run_->lender.lend(grants, cards);
+  return run_->lender.lend(grants, cards, [this] { return cancelled_.load(); });
 }
 
 void LocalHost::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
@@ -271,20 +273,18 @@ Inventory LocalHost::inventory(bool with_users) {
   if (with_users) {
     for (auto* devices : lists) { add_users(root_, *devices); }
   }
-  if (root_ != "/" || !LeaseJournal::is_there()) {  // a recorded host has none
-    return inventory;
-  }
-  const LeaseJournal journal;
-  inventory.leased_cores = journal.leased_cores();
+  if (root_ != "/") { return inventory; }  // a recorded host has no runs
+  std::optional<LeaseJournal> journal;
+  if (LeaseJournal::is_there()) { inventory.leased_cores = journal.emplace().leased_cores(); }
   for (const auto& core : held_claims(claims_folder(), "core:")) {
     const auto number = parse_integer(core);
     if (number && !contains(inventory.leased_cores, static_cast<int>(*number))) {
       inventory.leased_cores.push_back(static_cast<int>(*number));
     }
   }
-  if (!with_users) { return inventory; }
-  for (auto* devices : lists) { forget_users_of_leased(journal, *devices); }
-  for (const auto& device : journal.quarantined()) {
+  if (!with_users || !journal) { return inventory; }
+  for (auto* devices : lists) { forget_users_of_leased(*journal, *devices); }
+  for (const auto& device : journal->quarantined()) {
     inventory.withheld_devices[device.address] =
         fmt::format("in quarantine: {} (once it works: virtrain clean --lift-quarantine {})", device.reason,
                     device.address);
@@ -309,7 +309,11 @@ DeviceListing LocalHost::devices() {
     listing.quarantined[device.address] = fmt::format("{} (since {})", device.reason, device.since);
   }
   if (!listing.devices.empty() && libvirt_answers(system_libvirt)) {
-    listing.disagreements = disagreements(listing.devices, connect_libvirt(system_libvirt)->pci_devices());
+    try {
+      listing.disagreements = disagreements(listing.devices, connect_libvirt(system_libvirt)->pci_devices());
+    } catch (const Error& error) {
+      listing.disagreements = {std::string("libvirt could not be asked: ") + error.what()};
+    }
   }
   return listing;
 }
@@ -394,7 +398,7 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
     choose_image(*state.vm_host, spec.image);
   } else {
     state.vm_host.reset();  // no VM of the old image runs any more
-    state.vm_host = prepare_vm_host(state, spec, [this] { return image_cancelled_.load(); });
+    state.vm_host = prepare_vm_host(state, spec, [this] { return cancelled_.load(); });
   }
   const auto& host = *state.vm_host;
   return {host.image.hash,

@@ -46,7 +46,7 @@ class LocalHost final : public Host {
   void acquire(const std::vector<std::string>& resources) override;
   void end(bool stored) override;
   ImageFacts make_image(const ImageSpec& spec) override;
-  void cancel_image() override { image_cancelled_ = true; }
+  void cancel() override { cancelled_ = true; }
 
   void keep_services_away(const std::vector<DeviceGrant>& grants) override;
   std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) override;
@@ -89,8 +89,8 @@ class LocalHost final : public Host {
   MadeNodes& group_of(NodeId node) const;
 
   const std::filesystem::path root_;
-  std::optional<bool> hides_arch_capabilities_;
-  std::atomic<bool> image_cancelled_ = false;
+  std::optional<CpuTraits> cpu_traits_;
+  std::atomic<bool> cancelled_ = false;
   std::unique_ptr<Run> run_;
   std::map<NodeGroupId, std::unique_ptr<MadeNodes>> groups_;
   std::optional<DeviceWatch> watch_;

@@ -12,10 +12,12 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/files/file_lock.h"
 #include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/system/time.h"
 #include "common/text/units.h"
+#include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 #include "vmctl_embedded.h"
 
@@ -78,6 +80,11 @@ Owner read_owner(SQLite::Statement& row, int at) {
   return owner;
 }
 
+/// Of a live run on another host that shares the state folder: it has that host's cores and devices.
+bool is_elsewhere(const Owner& owner) {
+  return owner.boot_id != boot_id() && is_alive(owner);
+}
+
 bool same(const Owner& a, const Owner& b) {
   return a.pid == b.pid && a.start_time == b.start_time && a.boot_id == b.boot_id &&
          a.experiment == b.experiment;
@@ -90,10 +97,14 @@ Owner this_process(std::string experiment, std::string results_db) {
   return {::getpid(), self ? self->start_time : 0, boot_id(), std::move(experiment), std::move(results_db)};
 }
 
+std::filesystem::path living_folder() {
+  return state_dir() / "living";
+}
+
 bool is_alive(const Owner& owner) {
-  if (owner.boot_id != boot_id()) { return false; }
-  const auto process = process_info(owner.pid);
-  return process && process->start_time == owner.start_time;
+  const auto process = owner.boot_id == boot_id() ? process_info(owner.pid) : std::nullopt;
+  return (process && process->start_time == owner.start_time) ||
+         is_locked(living_folder() / (experiment_claim + owner.experiment));
 }
 
 struct LeaseJournal::Impl {
@@ -187,7 +198,7 @@ struct LeaseJournal::Impl {
                   resource);
     if (holder.executeStep()) {
       const Owner held_by = read_owner(holder, 0);
-      if (!same(held_by, owner) && is_alive(held_by)) {
+      if (!same(held_by, owner) && is_alive(held_by) && !is_elsewhere(held_by)) {
         throw Error("lease " + resource, ErrorCode::busy,
                     fmt::format("held by experiment {} (pid {}, results in {})", held_by.experiment,
                                 held_by.pid, held_by.results_db));
@@ -289,7 +300,9 @@ std::vector<int> LeaseJournal::leased_cores() const {
   constexpr std::string_view prefix = "core:";
   std::vector<int> cores;
   for (const auto& lease : leases()) {
-    if (!lease.resource.starts_with(prefix) || !is_alive(lease.owner)) { continue; }
+    if (!lease.resource.starts_with(prefix) || !is_alive(lease.owner) || is_elsewhere(lease.owner)) {
+      continue;
+    }
     if (const auto core = parse_integer(lease.resource.substr(prefix.size()))) {
       cores.push_back(static_cast<int>(*core));
     }
@@ -300,7 +313,7 @@ std::vector<int> LeaseJournal::leased_cores() const {
 std::map<std::string, Owner> LeaseJournal::device_owners() const {
   std::map<std::string, Owner> owners;
   for (const auto& lease : leases()) {
-    if (lease.resource.starts_with(device_prefix)) {
+    if (lease.resource.starts_with(device_prefix) && !is_elsewhere(lease.owner)) {
       owners[lease.resource.substr(device_prefix.size())] = lease.owner;
     }
   }

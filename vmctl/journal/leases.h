@@ -26,8 +26,11 @@ struct Owner {
 
 /// This process as an owner.
 Owner this_process(std::string experiment, std::string results_db);
-/// Whether that very process still runs in this boot.
+/// Whether that very process still runs in this boot, or its run lives where its processes cannot be seen: on
+/// another host, or in another container, that shares the state folder.
 bool is_alive(const Owner& owner);
+/// Where runs that journal here hold their experiment_claim while they live; for HostClaims.
+std::filesystem::path living_folder();
 
 /// A side effect that was announced and not yet undone.
 struct Effect {
@@ -50,8 +53,8 @@ class LeaseJournal {
   ~LeaseJournal();
 
   /// Takes all of the exclusive resources ("core:3", "device:0000:17:00.0") or none: Error(busy) naming the
-  /// holder, Error(host_unable) for a device in quarantine. What the same owner already holds is no conflict;
-  /// what a dead owner holds is taken over.
+  /// holder, Error(host_unable) for a device in quarantine. What the same owner already holds is no conflict,
+  /// nor what is held on another host; what a dead owner holds is taken over.
   void acquire(const Owner& owner, const std::vector<std::string>& resources);
   /// Gives these back.
   void release(const Owner& owner, const std::vector<std::string>& resources);
@@ -74,9 +77,9 @@ class LeaseJournal {
     Owner owner;
   };
   std::vector<Lease> leases() const;
-  /// Cores that live owners hold.
+  /// Cores that live owners hold on this host.
   std::vector<int> leased_cores() const;
-  /// Owners of devices by PCI address, dead ones too.
+  /// Owners of this host's devices by PCI address, dead ones too.
   std::map<std::string, Owner> device_owners() const;
   /// Every owner that holds a lease or an effect.
   std::vector<Owner> owners() const;

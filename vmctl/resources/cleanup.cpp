@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/shared_use.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -39,6 +40,11 @@ void remove_one(const Leftover& leftover, Hypervisor* hypervisor, LeaseJournal* 
 
 void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
   const auto& handler = handler_of(effect.kind);
+  UniqueFd unused;
+  if (handler.is_shared) {
+    unused = try_keep_unused(effect.name);
+    if (!unused) { throw Error("put " + effect.name + " back", ErrorCode::busy, "another run uses it"); }
+  }
   try {
     handler.undo(effect);
   } catch (const std::exception& failure) {

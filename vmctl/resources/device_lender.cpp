@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -17,6 +18,7 @@
 #include "vmctl/resources/devices/vgpu_scheduler.h"
 #include "vmctl/resources/devices/virtual_functions.h"
 #include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/shared_use.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -59,6 +61,8 @@ void DeviceLender::lend_one(const DeviceGrant& grant) {
 }
 
 void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
+  if (!have_services_to_stop(grants)) { return; }
+  for (const auto* unit : gpu_services) { use(EffectKind::service, unit); }
   const auto planned = plan_stopped_services(grants);
   if (planned.empty()) { return; }
   if (!may_change_host_) {
@@ -69,7 +73,8 @@ void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
         fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
                     join(units, ", "), join(units, " ")));
   }
-  for (const auto& effect : planned) { perform(effect, services_); }
+  std::vector<Effect> journalled;
+  for (const auto& effect : planned) { perform(effect, journalled); }
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
@@ -77,7 +82,8 @@ void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
   stop_services(grants);
 }
 
-std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
+std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards,
+                               const Cancelled& cancelled) {
   const std::scoped_lock lock(mutex_);
   remove_vgpus();
   if (must_make_way(granted_, grants)) { make_way(); }
@@ -95,7 +101,7 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants, const Car
   try {
     stop_services(missing);
     for (const auto& grant : missing) {
-      if (grant.between_tenants == BetweenTenants::erase) { erase_disk(grant.address); }
+      if (grant.between_tenants == BetweenTenants::erase) { erase_disk(grant.address, cancelled); }
     }
     for (const auto& planned : plan_virtual_functions(missing)) { perform(planned, done_); }
     for (const auto& grant : missing) { lend_one(grant); }
@@ -178,8 +184,7 @@ std::vector<std::string> DeviceLender::give_back() {
 std::string DeviceLender::open_kvm_device(const std::string& device) {
   const std::scoped_lock lock(mutex_);
   if (::geteuid() != 0) { return {}; }
-  kvm_device_ = device;
-  kvm_use_ = use_kvm_device(device);
+  use(EffectKind::kvm_device, device);
   const auto planned = kvm_device_effect(device);
   if (!planned) { return {}; }
   if (!may_change_host_) {
@@ -193,22 +198,32 @@ std::string DeviceLender::open_kvm_device(const std::string& device) {
       "{} is open to group kvm (mode 0660) until this run ends: libvirt and QEMU's user need it", device);
 }
 
-/// The last run that uses it closes it, whichever has opened it.
-std::vector<std::string> DeviceLender::stop_using_kvm() {
-  if (!kvm_use_) { return {}; }
-  kvm_use_.reset();
-  std::vector<Effect> opened;
+void DeviceLender::use(EffectKind kind, const std::string& name) {
+  const bool already =
+      std::ranges::any_of(uses_, [&](const Use& use) { return use.kind == kind && use.name == name; });
+  if (!already) { uses_.push_back({kind, name, use_shared(name)}); }
+}
+
+std::vector<std::string> DeviceLender::stop_using_all() {
+  auto uses = std::exchange(uses_, {});
+  const auto was_used = [&](const Effect& effect) {
+    return std::ranges::any_of(
+        uses, [&](const Use& use) { return use.kind == effect.kind && use.name == effect.name; });
+  };
+  for (auto& use : uses) { use.lock.reset(); }
+  std::vector<Effect> effects;
   try {
-    opened = kvm_device_to_close(journal_, kvm_device_);
-  } catch (const Error& error) { return {fmt::format("{} stays open: {}", kvm_device_, error.what())}; }
+    effects = journal_.effects();
+  } catch (const Error& error) { return {fmt::format("what runs share stays as it is: {}", error.what())}; }
   std::vector<std::string> failures;
-  for (const auto& effect : opened) {
+  for (const auto& effect : effects) {
+    if (!was_used(effect)) { continue; }
     try {
       undo_and_forget(journal_, effect);
     } catch (const std::exception& failure) {
       const auto* error = dynamic_cast<const Error*>(&failure);
-      const bool another_run_closes_it = error != nullptr && error->code() == ErrorCode::busy;
-      if (!another_run_closes_it) { failures.emplace_back(failure.what()); }
+      const bool another_run_will = error != nullptr && error->code() == ErrorCode::busy;
+      if (!another_run_will) { failures.emplace_back(failure.what()); }
     }
   }
   return failures;
@@ -217,9 +232,8 @@ std::vector<std::string> DeviceLender::stop_using_kvm() {
 std::vector<std::string> DeviceLender::end() {
   auto failures = give_back();
   const std::scoped_lock lock(mutex_);
-  for (const auto& more : {undo_down_to(0, services_), stop_using_kvm()}) {
-    failures.insert(failures.end(), more.begin(), more.end());
-  }
+  const auto more = stop_using_all();
+  failures.insert(failures.end(), more.begin(), more.end());
   return failures;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/cancelled.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
@@ -31,8 +32,9 @@ class DeviceLender {
   /// (must_make_way); vGPUs are removed and made again. Returns how many. Clears those that are to be
   /// cleared, also where they are lent already: no VM has any of them. The cards of vGPUs are set before any
   /// is made. Throws Error(busy) naming who uses a device, Error(host_unable) or Error(io) with what the
-  /// kernel said; what this call lent is undone then.
-  std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards = {});
+  /// kernel said, Error(interrupted) where erasing is `cancelled`; what this call lent is undone then.
+  std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards = {},
+                   const Cancelled& cancelled = {});
   /// Sets GPUs that the host's own driver has (bare metal) until the next give_back(). Throws Error.
   void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted);
   /// Gives every device back, last lent first. Never throws: what could not be given back is in quarantine,
@@ -51,7 +53,8 @@ class DeviceLender {
   void set_cards(const std::vector<DeviceGrant>& grants, const CardSettings& wanted);
   void give_settings_back();
   void stop_services(const std::vector<DeviceGrant>& grants);
-  std::vector<std::string> stop_using_kvm();
+  void use(EffectKind kind, const std::string& name);
+  std::vector<std::string> stop_using_all();
   std::vector<std::string> undo_down_to(std::size_t count, std::vector<Effect>& effects);
 
   LeaseJournal& journal_;
@@ -61,9 +64,14 @@ class DeviceLender {
   std::vector<DeviceGrant> granted_;
   std::vector<Effect> done_;      ///< in the order they were done
   std::vector<Effect> settings_;  ///< of GPUs that the host has: undone before any of them is lent
-  std::vector<Effect> services_;  ///< stopped: until the end, whichever arm has the devices
-  std::string kvm_device_;
-  UniqueFd kvm_use_;  ///< while VMs of this run may need the device
+  /// What other runs may need too, until the end: services that stay away whichever arm has the devices, and
+  /// /dev/kvm open while VMs of this run may need it.
+  struct Use {
+    EffectKind kind;
+    std::string name;
+    UniqueFd lock;
+  };
+  std::vector<Use> uses_;
 };
 
 }  // namespace virtrain::vmctl

@@ -4,6 +4,7 @@
 #include "common/system/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
+#include "vmctl/resources/kind/shared_use.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -23,9 +24,8 @@ void find_changes(Search& search) {
     if (effect.owner.boot_id != boot_id() && !handler.survives_reboot) { continue; }
     const auto left = left_of(handler, effect);
     if (left.empty()) { continue; }
-    const bool used = is_alive(effect.owner) || (handler.is_used != nullptr && handler.is_used(effect)) ||
-                      (handler.device != nullptr && search.is_live_device(handler.device(effect))) ||
-                      (handler.for_all_devices && search.is_live_device(""));
+    const bool used = is_alive(effect.owner) || (handler.is_shared && !try_keep_unused(effect.name)) ||
+                      (handler.device != nullptr && search.is_live_device(handler.device(effect)));
     search.add({effect.kind, effect.name, effect.owner.experiment, left, effect}, used);
   }
 }

@@ -40,7 +40,8 @@ std::string driver_of(const std::string& device) {
 /// Of a bridge without an address. Else the kernel gives it an IPv6 link-local one, and answers ARP there for
 /// every address that this host has elsewhere.
 std::string hide_host(const std::string& bridge) {
-  return fmt::format("link set {} addrgenmode none arp off", bridge);
+  const bool has_ipv6 = fs::exists("/proc/sys/net/ipv6");  // else the kernel refuses to hear of it
+  return fmt::format("link set {} {}arp off", bridge, has_ipv6 ? "addrgenmode none " : "");
 }
 
 std::string token_bucket(const std::string& device, std::uint64_t bytes_per_second) {

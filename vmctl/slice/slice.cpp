@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,11 +15,13 @@
 #include <thread>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/cpu_list.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/paths.h"
@@ -189,11 +192,11 @@ class RunningSlice final : public Slice {
     try {
       start();
     } catch (...) {
-      destroy();
+      end_quietly();
       throw;
     }
   }
-  ~RunningSlice() override { destroy(); }
+  ~RunningSlice() override { end_quietly(); }
 
   UniqueFd take_channel() override { return std::move(channel_); }
   pid_t pid() const override { return pid_; }
@@ -209,16 +212,7 @@ class RunningSlice final : public Slice {
     destroyed_ = true;
     life_line_.reset();
     if (pid_ > 0) { wait_for_helper(); }
-    if (spec_.isolated) {
-      // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
-      delete_link(spec_.network.veth);
-      delete_namespace(spec_.name);
-    }
-    for (const auto& folder : groups_.folders) {
-      if (!remove_cgroup(folder)) {
-        log::warning("a slice's cgroup is still in use", {{"cgroup", folder.string()}});
-      }
-    }
+    remove_rest_of_slice(spec_);
   }
 
  private:
@@ -237,6 +231,14 @@ class RunningSlice final : public Slice {
     applied_["memory_bytes"] = std::to_string(spec_.memory_bytes);
     applied_["limits"] = limits_text(spec_.limits);
     applied_["namespaces"] = spec_.isolated ? "net uts ipc pid mount" : "";
+  }
+
+  void end_quietly() {
+    try {
+      destroy();
+    } catch (const std::exception& error) {
+      log::warning("a slice could not be removed", {{"slice", spec_.name}, {"reason", error.what()}});
+    }
   }
 
   void wait_for_helper() {
@@ -262,7 +264,50 @@ class RunningSlice final : public Slice {
   bool destroyed_ = false;
 };
 
+/// Others may give things of theirs any name.
+bool is_of_us(const std::filesystem::path& folder) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// Without namespaces nothing ends them with their helper, if that one was killed.
+void end_processes(const std::string& name, const std::vector<std::filesystem::path>& groups) {
+  std::set<pid_t> members;
+  for (const auto& group : groups) {
+    for (const auto& line : split(read_file(group / "cgroup.procs").value_or(""), '\n')) {
+      if (const auto pid = parse_integer(line)) { members.insert(static_cast<pid_t>(*pid)); }
+    }
+  }
+  for (const auto& process : all_processes()) {
+    const bool is_ours = members.contains(process.pid) ||
+                         (is_of_us(std::filesystem::path("/proc") / std::to_string(process.pid)) &&
+                          process_variable(process.pid, slice_variable) == name);
+    if (is_ours) { kill_and_wait(process.pid, process.start_time); }
+  }
+}
+
 }  // namespace
+
+void remove_rest_of_slice(const SliceSpec& spec) {
+  auto groups = find_slice_cgroups();
+  std::erase_if(groups, [&](const auto& group) { return group.filename() != spec.name || !is_of_us(group); });
+  std::vector<std::string> failures;
+  const auto attempt = [&](const auto& step) {
+    try {
+      step();
+    } catch (const std::exception& error) { failures.emplace_back(error.what()); }
+  };
+  attempt([&] { end_processes(spec.name, groups); });
+  if (spec.isolated) {
+    // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
+    attempt([&] { delete_link(spec.network.veth); });
+    attempt([&] { delete_namespace(spec.name); });
+  }
+  for (const auto& group : groups) {
+    if (!remove_cgroup(group)) { failures.push_back(group.string() + " is still in use"); }
+  }
+  if (!failures.empty()) { throw Error("remove slice " + spec.name, ErrorCode::io, join(failures, "; ")); }
+}
 
 std::unique_ptr<Slice> start_slice(const SliceSpec& spec) {
   check(spec);

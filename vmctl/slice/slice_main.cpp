@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -98,10 +99,11 @@ void bound_resources(const Options& options) {
   for (const auto& group : options.cgroups) {
     need(put(group + "/cgroup.procs", "0"), "join cgroup " + group);
   }
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  for (const int core : options.cores) { CPU_SET(static_cast<std::size_t>(core), &mask); }
-  need(::sched_setaffinity(0, sizeof mask, &mask) == 0, "bind to cores " + format_cpu_list(options.cores));
+  const int highest = *std::ranges::max_element(options.cores);
+  std::vector<cpu_set_t> mask(static_cast<std::size_t>(highest) / CPU_SETSIZE + 1);
+  const std::size_t bytes = mask.size() * sizeof mask[0];
+  for (const int core : options.cores) { CPU_SET_S(static_cast<std::size_t>(core), bytes, mask.data()); }
+  need(::sched_setaffinity(0, bytes, mask.data()) == 0, "bind to cores " + format_cpu_list(options.cores));
   if (options.memory_rlimit > 0) {
     const rlimit limit{options.memory_rlimit, options.memory_rlimit};
     need(::setrlimit(RLIMIT_DATA, &limit) == 0, "bound the memory");

@@ -15,6 +15,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/process/host_claims.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -118,6 +119,34 @@ TEST_CASE("owners of another boot or with a reused pid are dead") {
   auto reused = owner;
   reused.start_time += 1;
   CHECK_FALSE(is_alive(reused));
+}
+
+TEST_CASE("a run that nobody sees lives while it holds its claim beside the journal") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  const auto ours = this_process("ours", "/results/ours.db");
+  auto in_container = this_process("20261128t040000-5ec2e7", "/results/theirs.db");
+  in_container.start_time += 1;  // its process has a number of another namespace
+  auto on_other_host = in_container;
+  on_other_host.boot_id = "00000000-0000-0000-0000-000000000000";
+  journal.acquire(in_container, {"core:0"});
+  CHECK_FALSE(is_alive(in_container));
+  {
+    HostClaims living(living_folder());
+    living.take({experiment_claim + in_container.experiment}, "a test");
+    CHECK(is_alive(in_container));
+    CHECK(is_alive(on_other_host));
+    CHECK(code_of_acquire(journal, ours, {"core:0"}) == ErrorCode::busy);
+    CHECK(journal.leased_cores() == std::vector<int>{0});
+    journal.release(in_container, {"core:0"});
+    // Another host has cores and devices of its own.
+    journal.acquire(on_other_host, {"core:0", "device:0000:41:00.0"});
+    CHECK(journal.leased_cores().empty());
+    CHECK(journal.device_owners().empty());
+    CHECK(code_of_acquire(journal, ours, {"core:0"}) == it_worked);
+  }
+  CHECK_FALSE(is_alive(in_container));
+  CHECK_FALSE(is_alive(on_other_host));
 }
 
 TEST_CASE("effects outlive the process that announced them, newest first") {

@@ -26,7 +26,7 @@ constexpr int answer_fd = 3;              ///< the only descriptor that the proc
 
 /// Only calls that are safe between fork and exec: this process has threads.
 [[noreturn]] void read_and_exit(const char* file, int answer) {
-  ::setsid();
+  ::setpgid(0, 0);
   ::dup2(answer, answer_fd);
   ::syscall(SYS_close_range, 0U, answer_fd - 1U, 0U);
   ::syscall(SYS_close_range, answer_fd + 1U, ~0U, 0U);

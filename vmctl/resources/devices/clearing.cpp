@@ -28,7 +28,7 @@ std::string cannot_be_cleared(BetweenTenants how, GrantKind kind, const PciFunct
                      function.driver.empty() ? "none" : function.driver);
 }
 
-void erase_disk(const std::string& address) {
+void erase_disk(const std::string& address, const Cancelled& cancelled) {
   const auto operation = "erase " + address;
   const auto function = read_pci_function("/", address);
   if (!function) { throw Error(operation, ErrorCode::not_found, "there is no such PCI function"); }
@@ -44,8 +44,10 @@ void erase_disk(const std::string& address) {
   CommandOptions options;
   options.deadline = erase_deadline;
   for (const auto& disk : disks) {
-    // Opens the disk for itself alone: the kernel refuses one that is mounted or part of a RAID.
-    run_checked({"blkdiscard", "--zeroout", "/dev/" + disk}, options);
+    // Opens the disk for itself alone: the kernel refuses one that is mounted or part of a RAID. In steps,
+    // between which it can be ended: the kernel hears no signal within one.
+    run_cancellable({"blkdiscard", "--zeroout", "--step", "1GiB", "/dev/" + disk}, options, cancelled,
+                    operation);
   }
 }
 

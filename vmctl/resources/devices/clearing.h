@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "common/cancelled.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/api/pci/pci_function.h"
 
@@ -12,8 +13,9 @@ std::string cannot_be_cleared(BetweenTenants how, GrantKind kind, const PciFunct
 
 /// Overwrites all namespaces of a disk that nobody uses, through the host's driver. A kill leaves the rest as
 /// it was, and the next VM's turn begins anew, so the journal knows nothing of it. Throws Error(busy) naming
-/// who uses the disk, Error(host_unable) where the host's driver does not have it, Error(io).
-void erase_disk(const std::string& address);
+/// who uses the disk, Error(host_unable) where the host's driver does not have it, Error(io),
+/// Error(interrupted) once `cancelled` says so.
+void erase_disk(const std::string& address, const Cancelled& cancelled = {});
 
 /// Resets a function that no VM has. Throws Error.
 void reset_function(const std::string& address);

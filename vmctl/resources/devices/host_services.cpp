@@ -47,10 +47,13 @@ std::set<std::string> cards_of(const std::vector<DeviceGrant>& grants) {
 
 }  // namespace
 
+bool have_services_to_stop(const std::vector<DeviceGrant>& grants) {
+  return has_systemd() && !cards_of(grants).empty();
+}
+
 std::vector<Effect> plan_stopped_services(const std::vector<DeviceGrant>& grants) {
   std::vector<Effect> effects;
   const auto cards = cards_of(grants);
-  if (cards.empty() || !has_systemd()) { return effects; }
   for (const auto* unit : gpu_services) {
     if (is_active(unit)) { effects.push_back({.kind = EffectKind::service, .name = unit}); }
   }
@@ -67,6 +70,6 @@ bool is_service_that_grabs_gpus(const std::filesystem::path& root, int pid) {
 }
 
 const Handler service_handler{
-    .kind = EffectKind::service, .make = stop, .left = left, .undo = start, .for_all_devices = true};
+    .kind = EffectKind::service, .make = stop, .left = left, .undo = start, .is_shared = true};
 
 }  // namespace virtrain::vmctl

@@ -13,8 +13,9 @@ namespace virtrain::vmctl {
 /// measured.
 inline constexpr const char* gpu_services[] = {"nvidia-persistenced.service", "nvidia-dcgm.service",
                                                "dcgm-exporter.service", "nv-hostengine.service"};
-/// That those of them stop that run now, if the host's driver has any of the devices. None where systemd does
-/// not run.
+/// Whether they matter: the host's driver has any of the devices, and systemd runs.
+bool have_services_to_stop(const std::vector<DeviceGrant>& grants);
+/// That those of them stop that run now.
 std::vector<Effect> plan_stopped_services(const std::vector<DeviceGrant>& grants);
 
 /// Whether a process is of one of them, by the unit that it runs in: one of that name need not be. 0: the

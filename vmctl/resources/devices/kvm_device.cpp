@@ -5,13 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
-
 #include "common/error.h"
-#include "common/files/file_lock.h"
-#include "common/files/user_folders.h"
-#include "vmctl/process/host_claims.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 
@@ -44,18 +38,6 @@ void set_access(const std::string& device, const Access& access) {
   }
 }
 
-std::filesystem::path use_of(const std::string& device) {
-  constexpr unsigned owner_only = 0700;
-  make_own_folder(claims_folder(), owner_only);
-  std::string name = "use:" + device;
-  std::replace(name.begin(), name.end(), '/', '_');
-  return claims_folder() / name;
-}
-
-bool is_used(const std::string& device) {
-  return !try_lock_file(use_of(device), LockKind::exclusive);
-}
-
 void open(const Effect& effect) {
   set_access(effect.name, from_state<Change<Access>>(effect.state).wanted);
 }
@@ -68,10 +50,7 @@ std::string left(const Effect& effect) {
                      before.group, before.mode);
 }
 
-/// Nobody may begin to use it meanwhile.
 void close(const Effect& effect) {
-  const auto unused = try_lock_file(use_of(effect.name), LockKind::exclusive);
-  if (!unused) { throw Error("close " + effect.name, ErrorCode::busy, "another run uses it"); }
   if (!left(effect).empty()) { set_access(effect.name, from_state<Change<Access>>(effect.state).before); }
 }
 
@@ -88,24 +67,7 @@ std::optional<Effect> kvm_device_effect(const std::string& device) {
   return Effect{.kind = EffectKind::kvm_device, .name = device, .state = to_state(change)};
 }
 
-UniqueFd use_kvm_device(const std::string& device) {
-  constexpr std::chrono::seconds closing{10};
-  return lock_file(use_of(device), LockKind::shared, closing);
-}
-
-std::vector<Effect> kvm_device_to_close(const LeaseJournal& journal, const std::string& device) {
-  if (is_used(device)) { return {}; }
-  auto effects = journal.effects();
-  std::erase_if(effects, [&](const Effect& effect) {
-    return effect.kind != EffectKind::kvm_device || effect.name != device;
-  });
-  return effects;
-}
-
-const Handler kvm_device_handler{.kind = EffectKind::kvm_device,
-                                 .make = open,
-                                 .left = left,
-                                 .undo = close,
-                                 .is_used = [](const Effect& effect) { return is_used(effect.name); }};
+const Handler kvm_device_handler{
+    .kind = EffectKind::kvm_device, .make = open, .left = left, .undo = close, .is_shared = true};
 
 }  // namespace virtrain::vmctl

@@ -2,9 +2,7 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "common/files/unique_fd.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {
@@ -15,10 +13,5 @@ inline constexpr const char* kvm_device = "/dev/kvm";
 /// device or group, and where we are not root. Else libvirt probes QEMU anew at each start, which takes 80 s
 /// where KVM does not work, and QEMU's user could not use KVM.
 std::optional<Effect> kvm_device_effect(const std::string& device);
-
-/// While it lives, no other run closes the device.
-UniqueFd use_kvm_device(const std::string& device);
-/// What lets QEMU's user open it now, whichever run has made that; nothing while a run uses it.
-std::vector<Effect> kvm_device_to_close(const LeaseJournal& journal, const std::string& device);
 
 }  // namespace virtrain::vmctl

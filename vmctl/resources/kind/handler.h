@@ -35,10 +35,8 @@ struct Handler {
   void (*undo)(const Effect& effect) = nullptr;
   /// The device that nobody gets any more when it cannot be undone; null: none.
   std::string (*device)(const Effect& effect) = nullptr;
-  /// Whether runs other than its owner still need it.
-  bool (*is_used)(const Effect& effect) = nullptr;
-  bool for_each_vm = false;      ///< made for one VM, and undone after it
-  bool for_all_devices = false;  ///< serves whoever has any device
+  bool for_each_vm = false;  ///< made for one VM, and undone after it
+  bool is_shared = false;    ///< serves all runs (shared_use.h), the last of which undoes it
   bool survives_reboot = false;
 };
 

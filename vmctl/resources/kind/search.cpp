@@ -45,7 +45,6 @@ bool Search::is_live(const std::string& name, const std::string& experiment) con
 }
 
 bool Search::is_live_device(const std::string& address) const {
-  if (address.empty()) { return !live_devices_.empty(); }
   return std::ranges::any_of(live_devices_, [&](const auto& live) {
     return live == address || link_name(pci_folder(live) / "physfn") == address;
   });

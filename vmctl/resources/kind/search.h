@@ -39,7 +39,7 @@ class Search {
   bool is_named_by_us(const std::string& name) const;
   /// Whether the journal knows it as a living owner's.
   bool is_live_name(const std::string& name) const { return live_names_.contains(name); }
-  /// Whether a living run has the device (its address) or a part of it; empty: any device.
+  /// Whether a living run has the device (its address) or a part of it.
   bool is_live_device(const std::string& address) const;
 
   // What of it looks like ours.
