@@ -1,6 +1,7 @@
 // Real virtual machines: needs root, QEMU, libvirt and supermin.
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/cleanup.h"
@@ -105,8 +107,12 @@ TEST_CASE_METHOD(Bench, "two guests share one read-only root, talk over their ch
     CHECK(stats.nics[0].tap == "vttap1");
     CHECK(stats.nics[0].tx_bytes > 0);
 
+    const auto qemu = qemu_pid("virtrain-vmtest-1");
+    REQUIRE(qemu);
+    if (daemon.started_by_us()) { CHECK(process_info(*qemu)->parent == ::getpid()); }
     // destroyed: end of file, soon
     hypervisor->destroy_domain("virtrain-vmtest-1");
+    CHECK(::kill(*qemu, 0) != 0);  // reaped, too
     CHECK(first.ends(2s));
     CHECK_FALSE(exists(*hypervisor, "virtrain-vmtest-1"));
     // the agent's end is the guest's end

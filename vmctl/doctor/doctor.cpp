@@ -43,6 +43,17 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const fs::path&
   return examine_all(device_checks(), device_host(inventory, root));
 }
 
+namespace {
+
+/// Of two answers to one check.
+bool says_more(const Finding& one, const Finding& other) {
+  const bool other_failed = other.status == CheckStatus::failed;
+  if (one.status == CheckStatus::failed) { return !other_failed || one.severity < other.severity; }
+  return !other_failed && one.status != CheckStatus::skipped;
+}
+
+}  // namespace
+
 std::vector<Finding> examine_devices(const Inventory& inventory, const std::vector<DeviceDemand>& demands) {
   auto host = device_host(inventory, "/");
   std::vector<Finding> findings;
@@ -52,7 +63,7 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const std::vect
       auto finding = examine(device_checks()[i], host);
       if (findings.size() == i) {
         findings.push_back(std::move(finding));
-      } else if (findings[i].status != CheckStatus::failed && finding.status != CheckStatus::skipped) {
+      } else if (says_more(finding, findings[i])) {
         findings[i] = std::move(finding);
       }
     }

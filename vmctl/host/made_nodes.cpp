@@ -210,7 +210,7 @@ DomainSpec MadeNodes::domain_of(const Node& node) const {
   facts.virtualization = host.virtualization;
   facts.boot_disk = boot_disk_of(node);
   facts.scratch = node.scratch;
-  facts.hide_arch_capabilities = host.hide_arch_capabilities;
+  facts.cpu_traits = host.cpu_traits;
   facts.in_session = run_.spec.mode != HostMode::system;
   facts.nic = vm_nic(node);
   facts.multicast_port = networks_[node.facts.tenant].multicast_port;
@@ -355,7 +355,8 @@ std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) {
 }
 
 std::string MadeNodes::last_words(NodeId id) const {
-  const auto words = is_vm() ? read_qemu_last_words(at(id).facts.name) : "";
+  const auto* libvirt = is_vm() && run_.vm_host ? run_.vm_host->private_daemon.get() : nullptr;
+  const auto words = is_vm() ? read_qemu_last_words(at(id).facts.name, libvirt ? libvirt->cache() : "") : "";
   return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
 }
 
@@ -428,6 +429,8 @@ void MadeNodes::remove_node(Node& node, Removal& removal) {
     if (vm_nic(node) == NicKind::tap) { delete_link(node.nic); }
   } else if (node.slice) {
     node.slice->destroy();
+  } else {
+    remove_rest_of_slice(slice_of(node));  // of one that did not start
   }
   node.slice.reset();
 }

@@ -93,7 +93,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.console_log = facts.console_log;
   if (guest.pinning != Pinning::none) { spec.numa_cells = numa_cells(node); }
   spec.memory_by_cell = guest.pinning == Pinning::numa && spec.numa_cells.size() > 1;
-  spec.hide_arch_capabilities = facts.hide_arch_capabilities && uses_kvm(facts.virtualization);
+  if (uses_kvm(facts.virtualization)) { spec.cpu_traits = facts.cpu_traits; }
   spec.clique = node.clique;
   spec.limits = node.limits;
   spec.devices = node.devices;
@@ -104,7 +104,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
 }
 
 std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
-                        bool emulated, bool hide_arch_capabilities) {
+                        bool emulated, const CpuTraits& cpu_traits) {
   const HostNames names{"EXPERIMENT", "TAG"};
   const std::string image = "/var/cache/virtrain/images/IMAGE/";
   const std::string files = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number);
@@ -119,7 +119,7 @@ std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::siz
   }
   if (group.tenants[tenant][node].scratch_bytes > 0) { facts.scratch = ScratchDisk{files + ".disk"}; }
   facts.virtualization = emulated ? Virtualization::tcg : Virtualization::kvm;
-  facts.hide_arch_capabilities = hide_arch_capabilities;
+  facts.cpu_traits = cpu_traits;
   return domain_xml(domain_spec(group, tenant, node, names, facts));
 }
 

@@ -32,7 +32,7 @@ struct VmFacts {
   Virtualization virtualization = Virtualization::tcg;
   std::optional<BootDisk> boot_disk;  ///< of a guest with an image of its own
   std::optional<ScratchDisk> scratch;
-  bool hide_arch_capabilities = false;            ///< see DomainSpec
+  CpuTraits cpu_traits = {};
   bool in_session = false;                        ///< see DomainSpec
   std::optional<NicKind> nic = NicKind::network;  ///< nothing: without a network
   int multicast_port = 0;
@@ -44,6 +44,6 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
 
 /// Pure: its XML as far as it is known before it runs. EXPERIMENT, TAG and IMAGE stand in it for what is not.
 std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
-                        bool emulated, bool hide_arch_capabilities);
+                        bool emulated, const CpuTraits& cpu_traits);
 
 }  // namespace virtrain::vmctl

@@ -66,8 +66,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancell
   const auto verdict = probe_kvm(host.image.kernel, mirror.cache_dir);
   host.virtualization = verdict.virtualization;
   host.virtualization_reason = verdict.reason;
-  host.hide_arch_capabilities =
-      hides_arch_capabilities(load_machine(), host.hypervisor->versions().hypervisor);
+  host.cpu_traits = cpu_traits(load_machine(), host.hypervisor->versions().hypervisor);
   return host;
 }
 

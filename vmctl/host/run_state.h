@@ -28,7 +28,7 @@ struct VmHost {
   std::optional<CloudImage> cloud_image;  ///< what guests boot from, if not from `image`
   Virtualization virtualization = Virtualization::tcg;
   std::string virtualization_reason;
-  bool hide_arch_capabilities = false;  ///< see DomainSpec
+  CpuTraits cpu_traits = {};
 };
 
 /// Programs of this build that nodes have, by name, and those that set them up.

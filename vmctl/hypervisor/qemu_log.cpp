@@ -31,9 +31,10 @@ std::string qemu_last_words(std::string_view log) {
   return join(words, "\n");
 }
 
-std::string read_qemu_last_words(const std::string& domain) {
+std::string read_qemu_last_words(const std::string& domain, const std::filesystem::path& cache) {
   // Of libvirt's system daemon, and of a user's own.
-  const std::filesystem::path folders[] = {"/var/log/libvirt/qemu", user_cache_dir() / "libvirt/qemu/log"};
+  const auto own = cache.empty() ? user_cache_dir() : cache;
+  const std::filesystem::path folders[] = {"/var/log/libvirt/qemu", own / "libvirt/qemu/log"};
   for (const auto& folder : folders) {
     if (const auto log = read_tail(folder / (domain + ".log"), most_log_bytes)) {
       return qemu_last_words(*log);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -9,7 +10,8 @@ namespace virtrain::vmctl {
 /// a domain: QEMU's own errors and libvirt's reason for its end ("shutting down, reason=crashed").
 std::string qemu_last_words(std::string_view log);
 
-/// Those of a domain of this host; empty where its log cannot be read.
-std::string read_qemu_last_words(const std::string& domain);
+/// Those of a domain of this host; empty where its log cannot be read. `cache`: of a libvirt that does not
+/// keep its logs in the user's own.
+std::string read_qemu_last_words(const std::string& domain, const std::filesystem::path& cache = {});
 
 }  // namespace virtrain::vmctl

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <vector>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -121,11 +122,15 @@ void put_first_threads_first(std::vector<Core>& cores) {
 /// CPUs that this process may run on; covers affinity and cpusets alike.
 std::set<int> own_affinity() {
   std::set<int> allowed;
-  cpu_set_t mask;
-  CPU_ZERO(&mask);
-  if (::sched_getaffinity(0, sizeof mask, &mask) != 0) { return allowed; }
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &mask)) { allowed.insert(cpu); }
+  // The kernel refuses a mask that is shorter than its own, and says nothing of how long that is.
+  for (std::size_t words = 1; words <= 64; words *= 2) {
+    std::vector<cpu_set_t> mask(words);
+    const std::size_t bytes = words * sizeof mask[0];
+    if (::sched_getaffinity(0, bytes, mask.data()) != 0) { continue; }
+    for (std::size_t cpu = 0; cpu < words * CPU_SETSIZE; ++cpu) {
+      if (CPU_ISSET_S(cpu, bytes, mask.data())) { allowed.insert(static_cast<int>(cpu)); }
+    }
+    break;
   }
   return allowed;
 }

@@ -81,7 +81,8 @@ std::optional<std::string> boot_failure(const Inventory& host, const fs::path& k
   CommandOptions options;
   options.deadline = deadline;
   options.ends_with_us = true;  // a guest that hangs would else run for ever after Ctrl-C
-  const char* cpu = hides_arch_capabilities(host, qemu_version("/")) ? "host,arch-capabilities=off" : "host";
+  const char* cpu =
+      cpu_traits(host, qemu_version("/")).hide_arch_capabilities ? "host,arch-capabilities=off" : "host";
   std::optional<std::string> failure;
   try {
     auto command = split(fmt::format("{} -accel kvm -machine q35 -cpu {} -m 256 -display none -nodefaults "
@@ -221,8 +222,9 @@ std::optional<KvmTrial> try_kvm(const fs::path& root) {
   return trial;
 }
 
-bool hides_arch_capabilities(const Inventory& host, const std::string& qemu) {
-  return host.cpu_vendor == "AuthenticAMD" && !is_since(qemu, 10, 1);
+CpuTraits cpu_traits(const Inventory& host, const std::string& qemu) {
+  const bool is_amd = host.cpu_vendor == "AuthenticAMD";
+  return {.hide_arch_capabilities = is_amd && !is_since(qemu, 10, 1), .threads_need_topoext = is_amd};
 }
 
 }  // namespace virtrain::vmctl

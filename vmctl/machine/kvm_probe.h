@@ -6,6 +6,7 @@
 #include <string>
 
 #include "common/model/virtualization.h"
+#include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::vmctl {
 
@@ -49,9 +50,7 @@ struct KvmTrial {
 /// "virtualization", "reason"), nothing where that is missing.
 std::optional<KvmTrial> try_kvm(const std::filesystem::path& root);
 
-/// Whether a KVM guest must not be shown the CPU feature arch-capabilities: AMD's processors have none, newer
-/// kernels offer it all the same, and QEMU before 10.1, which passes on what it is offered, may die of it
-/// ("failed to set MSR 0x10a"). `qemu`: "QEMU 7.2.22".
-bool hides_arch_capabilities(const Inventory& host, const std::string& qemu);
+/// Of this host's processor for KVM guests. `qemu`: "QEMU 7.2.22".
+CpuTraits cpu_traits(const Inventory& host, const std::string& qemu);
 
 }  // namespace virtrain::vmctl

@@ -29,7 +29,8 @@ constexpr unsigned cache_mode = 0755;
 constexpr const char* state_variable = "VIRTRAIN_STATE_DIR";
 constexpr const char* cache_variable = "VIRTRAIN_CACHE_DIR";
 
-fs::path made(const fs::path& folder, unsigned mode, const char* chosen_by) {
+fs::path made(const fs::path& named, unsigned mode, const char* chosen_by) {
+  const auto folder = fs::absolute(named);  // the journal and libvirt outlive the folder that we are in
   try {
     make_own_folder(folder, mode);
   } catch (const Error& error) {
@@ -37,20 +38,6 @@ fs::path made(const fs::path& folder, unsigned mode, const char* chosen_by) {
                 error.message() + " (" + chosen_by + " may name another folder)");
   }
   return folder;
-}
-
-/// Whether every user may pass through the folder and its parents, as QEMU's must, as far as modes tell: an
-/// access control list may let that one in.
-bool traversable_by_all(fs::path folder) {
-  for (; !folder.empty(); folder = folder.parent_path()) {
-    struct stat status {};
-    const bool has_list = ::getxattr(folder.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
-    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0 && !has_list) {
-      return false;
-    }
-    if (folder == folder.root_path()) { break; }
-  }
-  return true;
 }
 
 }  // namespace
@@ -70,14 +57,26 @@ fs::path cache_dir() {
   const auto in = [](const fs::path& folder) { return made(folder, cache_mode, cache_variable); };
   if (const auto chosen = variable(cache_variable); !chosen.empty()) { return in(chosen); }
   const auto wanted = user_cache_dir() / "virtrain";
-  return in(::geteuid() == 0 && !traversable_by_all(wanted) ? "/var/cache/virtrain" : wanted);
+  return in(::geteuid() == 0 && !is_open_to_all(wanted) ? "/var/cache/virtrain" : wanted);
+}
+
+bool is_open_to_all(fs::path folder) {
+  for (; !folder.empty(); folder = folder.parent_path()) {
+    struct stat status {};
+    const bool has_list = ::getxattr(folder.c_str(), "system.posix_acl_access", nullptr, 0) > 0;
+    if (::stat(folder.c_str(), &status) == 0 && (status.st_mode & S_IXOTH) == 0 && !has_list) {
+      return false;
+    }
+    if (folder == folder.root_path()) { break; }
+  }
+  return true;
 }
 
 std::string closed_to_qemu() {
   try {
     for (const auto& [folder, name] :
          {std::pair(cache_dir(), cache_variable), std::pair(state_dir(), state_variable)}) {
-      if (!traversable_by_all(folder)) {
+      if (!is_open_to_all(folder)) {
         return folder.string() + " lies in a folder that QEMU's user may not enter (" + name +
                " may name another one)";
       }

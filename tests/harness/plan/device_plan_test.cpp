@@ -472,10 +472,10 @@ TEST_CASE("a CPU feature that kills QEMU on some hosts is hidden from KVM's gues
   const auto plan = plan_of(s, host("r750xa"));
   const auto hides = [&](Virtualization virtualization) {
     vmctl::VmFacts facts;
-    facts.hide_arch_capabilities = true;
+    facts.cpu_traits.hide_arch_capabilities = true;
     facts.virtualization = virtualization;
     return vmctl::domain_spec(node_group(plan.placements[0], arm_vm), 0, 0, {"E1", "tag"}, facts)
-        .hide_arch_capabilities;
+        .cpu_traits.hide_arch_capabilities;
   };
   CHECK(hides(Virtualization::kvm));
   CHECK(hides(Virtualization::kvm_on_emulated));

@@ -218,7 +218,7 @@ TEST_CASE(
   auto group = two_tenants();
   group.tenants[0][0].emulator_cores = {5, 6};
   group.tenants[1][0].limits.cpu_cores = 0.25;
-  const auto xml = [&](std::size_t tenant) { return planned_xml(group, tenant, 0, 1, true, false); };
+  const auto xml = [&](std::size_t tenant) { return planned_xml(group, tenant, 0, 1, true, {}); };
   CHECK_THAT(xml(0), Contains("<emulatorpin cpuset=\"5-6\" />") && !Contains("quota"));
   CHECK_THAT(xml(1), Contains("<emulatorpin cpuset=\"0\" />"));  // none to spare
   CHECK_THAT(xml(1), Contains("<global_quota>25000</global_quota>"));

@@ -19,13 +19,15 @@ const fs::path tree_hosts = fs::path(VIRTRAIN_BINARY_DIR) / "hosts";
 TEST_CASE("arch-capabilities are hidden on AMD hosts whose QEMU would pass them on") {
   const auto amd = load_machine(tree_hosts / "vendor-vfio-host");
   CHECK(amd.cpu_vendor == "AuthenticAMD");
-  CHECK(hides_arch_capabilities(amd, "QEMU 7.2.22"));
-  CHECK(hides_arch_capabilities(amd, "QEMU 10.0.13"));
-  CHECK_FALSE(hides_arch_capabilities(amd, "QEMU 10.1.0"));
-  CHECK_FALSE(hides_arch_capabilities(amd, ""));
+  CHECK(cpu_traits(amd, "QEMU 7.2.22").hide_arch_capabilities);
+  CHECK(cpu_traits(amd, "QEMU 10.0.13").hide_arch_capabilities);
+  CHECK_FALSE(cpu_traits(amd, "QEMU 10.1.0").hide_arch_capabilities);
+  CHECK_FALSE(cpu_traits(amd, "").hide_arch_capabilities);
   const auto intel = load_machine(tree_hosts / "r750xa");
   CHECK(intel.cpu_vendor == "GenuineIntel");
-  CHECK_FALSE(hides_arch_capabilities(intel, "QEMU 7.2.22"));
+  CHECK_FALSE(cpu_traits(intel, "QEMU 7.2.22").hide_arch_capabilities);
+  CHECK(cpu_traits(amd, "QEMU 10.1.0").threads_need_topoext);
+  CHECK_FALSE(cpu_traits(intel, "QEMU 10.1.0").threads_need_topoext);
 }
 
 TEST_CASE("a recorded host that does not say how KVM fared was not tried") {

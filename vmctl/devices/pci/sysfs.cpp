@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 /// Only calls that are safe between fork and exec: this process has threads. Keeps no descriptor of ours, or
 /// a write that never ends would hold our locks and channels; and is of no group that a Ctrl-C reaches.
 [[noreturn]] void write_and_exit(const char* file, const char* text, std::size_t bytes) {
-  ::setsid();
+  ::setpgid(0, 0);
   ::syscall(SYS_close_range, 0U, ~0U, 0U);
   const int descriptor = ::open(file, O_WRONLY | O_TRUNC | O_CLOEXEC);  // as a shell's ">"
   if (descriptor < 0) { ::_exit(errno); }

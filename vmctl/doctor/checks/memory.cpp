@@ -42,7 +42,8 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
       "reserve them at the start: default_hugepagesz=1G hugepagesz=1G hugepages=N on the kernel's command "
       "line, as many on each node as its VMs need";
   Words free, lacking;
-  std::uint64_t free_bytes = 0;
+  const std::uint64_t surplus = host.demand ? host.inventory.surplus_hugepage_bytes : 0;
+  std::uint64_t free_bytes = surplus;
   for (const auto& node : host.inventory.numa_nodes) {
     const auto bytes =
         host.demand ? free_hugepage_bytes(host.inventory, node) : node.free_hugepages_1gib * gib;
@@ -50,7 +51,7 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
     if (!host.demand) { continue; }
     free_bytes += bytes;
     const auto needed = memory_of_vms(*host.demand, node.id);
-    if (needed > bytes) {
+    if (needed > bytes + surplus) {
       lacking.push_back(fmt::format("node {} has {} of hugepages free, its VMs need {}", node.id,
                                     format_size(bytes), format_size(needed)));
     }

@@ -57,8 +57,11 @@ inline std::filesystem::path sysfs(const DeviceHost& host, const std::string& ad
   return host.root / "sys/bus/pci/devices" / address;
 }
 
+/// What VFIO does not mind in a group: bridges, and the host's own without a driver.
 inline bool is_bridge(const DeviceHost& host, const std::string& address) {
-  return read_value(sysfs(host, address) / "class").value_or("").starts_with("0x0604");
+  const auto class_code = read_value(sysfs(host, address) / "class").value_or("");
+  return class_code.starts_with("0x0604") ||
+         (class_code.starts_with("0x0600") && !std::filesystem::exists(sysfs(host, address) / "driver"));
 }
 
 /// Process ids whose name (at most 15 characters, as /proc says it) is one of these.

@@ -14,6 +14,7 @@
 #include "common/text/text.h"
 #include "vmctl/guest/archives.h"
 #include "vmctl/guest/cloud/qcow2_header.h"
+#include "vmctl/process/paths.h"
 #include "vmctl_embedded.h"
 
 namespace virtrain::vmctl {
@@ -45,6 +46,9 @@ CloudImage inspect_cloud_image(const fs::path& path) {
   if (!file && errno == EACCES) { refuse("QEMU's user may not read it (chmod a+r)"); }
   if (!file && (errno == EINVAL || errno == EISDIR)) { refuse("it is not a regular file"); }
   if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
+  if (::geteuid() == 0 && !is_open_to_all(fs::absolute(path).parent_path())) {
+    refuse("it lies in a folder that QEMU's user may not enter (move it, or chmod a+x)");
+  }
   constexpr mode_t readable_by_all = 0004;
   if ((status.st_mode & readable_by_all) == 0) { refuse("QEMU's user may not read it (chmod a+r)"); }
   std::string bytes(disk_header_bytes, '\0');
@@ -66,6 +70,8 @@ void make_overlay(const CloudImage& image, const fs::path& overlay) {
   // -u: qemu-img, which may run as root here, does not open the image.
   run_checked({"qemu-img", "create", "-q", "-u", "-f", "qcow2", "-b", image.file.string(), "-F", image.format,
                overlay.string(), std::to_string(image.virtual_bytes)});
+  constexpr mode_t owner_only = 0600;  // libvirt gives it to QEMU's user
+  if (::chmod(overlay.c_str(), owner_only) != 0) { throw errno_error("close " + overlay.string(), errno); }
 }
 
 std::string cloud_meta_data(const CloudSeed& seed, const std::string& instance_id) {
@@ -96,6 +102,8 @@ void write_seed(const CloudSeed& seed, const std::string& instance_id, const fs:
             {{"meta-data", cloud_meta_data(seed, instance_id)},
              {"user-data", cloud_user_data(seed)},
              {"network-config", cloud_network_config()}});
+  constexpr mode_t readable_by_qemu = 0644;  // whatever the caller's umask is
+  if (::chmod(path.c_str(), readable_by_qemu) != 0) { throw errno_error("open " + path.string(), errno); }
 }
 
 }  // namespace virtrain::vmctl

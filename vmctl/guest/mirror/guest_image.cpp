@@ -126,19 +126,27 @@ bool libraries_are_unchanged(const fs::path& folder) {
   return true;
 }
 
+bool is_whole(const fs::path& image) {
+  constexpr const char* files[] = {"kernel", "initrd", "root", "manifest.json"};
+  return std::ranges::all_of(files, [&](const char* name) { return fs::exists(image / name); });
+}
+
 std::optional<GuestImage> find_image(const fs::path& images, const std::string& key) {
   const auto hash = read_value(images / "keys" / key);
   if (!hash || hash->empty()) { return std::nullopt; }
   const auto folder = images / *hash;
   auto hold = hold_image(images, *hash);
-  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {
-    if (!fs::exists(folder / name)) { return std::nullopt; }
-  }
-  if (!libraries_are_unchanged(folder)) { return std::nullopt; }
+  if (!is_whole(folder) || !libraries_are_unchanged(folder)) { return std::nullopt; }
   ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0);  // used now: pruning goes by this
   auto image = load_image(folder, std::move(hold));
   image.from_cache = true;
   return image;
+}
+
+/// As content_hash() names images.
+bool is_hash(const std::string& name) {
+  constexpr std::size_t length = 32;
+  return name.size() == length && name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 /// Old images go once there are several newer ones, unless a run uses them; an hour's grace for what was
@@ -147,7 +155,7 @@ void prune(const fs::path& images) {
   constexpr std::size_t keep = 3;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   for (const auto& folder : entries_of(images)) {
-    if (fs::exists(folder / "manifest.json")) { found.emplace_back(fs::last_write_time(folder), folder); }
+    if (is_hash(folder.filename().string())) { found.emplace_back(fs::last_write_time(folder), folder); }
   }
   std::sort(found.rbegin(), found.rend());
   const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
@@ -169,7 +177,8 @@ void prune(const fs::path& images) {
 std::string content_hash(const Inputs& inputs, const std::vector<std::string>& packages,
                          const GuestNeeds& needs) {
   std::string text = recipe;
-  text += "\nkernel " + inputs.kernel.version + "\ninit " + sha256_of_file(inputs.init);
+  text += "\nkernel " + inputs.kernel.version + " " + sha256_of_file(inputs.kernel.file) + "\ninit " +
+          sha256_of_file(inputs.init);
   for (const auto& package : packages) { text += "\npackage " + package; }
   for (const auto& file : inputs.spec.files) {
     text += "\n" + file.target + " " + sha256_of_file(file.source);
@@ -232,7 +241,7 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
                                    {"libraries", library_identities(needs)},
                                    {"recipe", recipe}};
   finish_folder(built.folder, inputs, manifest);
-  if (fs::exists(images / hash / "manifest.json")) {
+  if (is_whole(images / hash)) {
     write_file_atomically(images / hash / "manifest.json", manifest.dump(1) + "\n");
   } else {
     std::error_code ignored;

@@ -74,7 +74,7 @@ std::vector<std::string> parse_ldd(std::string_view program, std::string_view ou
     if (slash == std::string::npos) {
       continue;  // linux-vdso
     }
-    libraries.push_back(line.substr(slash, line.find(' ', slash) - slash));
+    libraries.push_back(line.substr(slash, line.rfind(" (0x") - slash));
   }
   return libraries;
 }

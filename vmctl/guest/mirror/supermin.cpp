@@ -50,17 +50,8 @@ const std::vector<std::pair<std::string, std::string>> etc = {
 /// A command of the build, which ends early where the build is cancelled.
 void run_step(const std::vector<std::string>& argv, CommandOptions options, const Cancelled& cancelled) {
   constexpr const char* operation = "build the guest image";
-  end_if(cancelled, operation);
   options.deadline = build_step_deadline;
-  if (cancelled) {
-    options.next_signal = [&cancelled] { return cancelled() ? SIGTERM : 0; };
-  }
-  try {
-    run_checked(argv, options);
-  } catch (const Error&) {
-    end_if(cancelled, operation);
-    throw;
-  }
+  run_cancellable(argv, options, cancelled, operation);
 }
 
 /// One step of the build: what it may write to is a folder of its own, which is root's again afterwards. What

@@ -180,8 +180,11 @@ void add_cpu_model(pugi::xml_node domain, const DomainSpec& spec) {
     // of 40 bits is too low for a few of them.
     add(cpu, "maxphysaddr", {{"mode", "passthrough"}});
   }
-  if (spec.hide_arch_capabilities) {
+  if (spec.cpu_traits.hide_arch_capabilities) {
     add(cpu, "feature", {{"policy", "disable"}, {"name", "arch-capabilities"}});
+  }
+  if (spec.cpu_traits.threads_need_topoext && by_kvm && as_host && seen_threads > 1) {
+    add(cpu, "feature", {{"policy", "require"}, {"name", "topoext"}});
   }
   if (spec.numa_cells.empty()) { return; }
   auto numa = add(cpu, "numa");

@@ -54,6 +54,15 @@ struct ScratchDisk {
   bool past_page_cache = true;  ///< as loads on bare metal write, where the file system can (O_DIRECT)
 };
 
+/// Of the host's processor, that guests on KVM must be told.
+struct CpuTraits {
+  /// AMD's have no arch-capabilities, newer kernels offer them all the same, and QEMU before 10.1, which
+  /// passes on what it is offered, may die of it ("failed to set MSR 0x10a").
+  bool hide_arch_capabilities = false;
+  /// AMD's: without this feature a guest takes the threads of a core for cores.
+  bool threads_need_topoext = false;
+};
+
 /// One virtual machine: it boots kernel + initrd directly, with a read-only root that its init overlays, or
 /// from a disk, with that root as a second one.
 struct DomainSpec {
@@ -72,8 +81,7 @@ struct DomainSpec {
   int threads_per_core = 1;  ///< that the guest sees
   MemoryEncryption memory_encryption = MemoryEncryption::none;
   Virtualization virtualization = Virtualization::tcg;
-  /// QEMU 7.2 dies of this feature on AMD hosts with newer kernels ("failed to set MSR 0x10a").
-  bool hide_arch_capabilities = false;
+  CpuTraits cpu_traits = {};
   std::string kernel;
   std::string initrd;
   std::string root_image;  ///< raw file system, attached read-only as vda, or vdb beside a boot disk

@@ -20,6 +20,7 @@
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
 #include "vmctl/process/host_claims.h"
+#include "vmctl/process/orphans.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {
@@ -75,6 +76,7 @@ void start(const std::string& daemon) {
   options.deadline = 120s;  // it returns once it listens, which a busy host delays
   options.environment = {fmt::format("{}={}", started_for, claims_folder().string())};
   options.plain_environment = true;  // it may outlive us, and starts what runs as other users
+  adopt_orphans();
   run_checked({program_of(daemon).string(), "-d"}, options);
   if (const auto process = started(daemon)) {
     log::info("started a daemon, to be stopped again at the end",

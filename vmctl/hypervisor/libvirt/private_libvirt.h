@@ -30,6 +30,8 @@ class PrivateLibvirt {
   PrivateLibvirt& operator=(const PrivateLibvirt&) = delete;
 
   const std::string& uri() const { return uri_; }
+  /// Where it keeps QEMU's logs, below libvirt/qemu/log; empty: in the user's own.
+  std::filesystem::path cache() const { return other_user_ ? folder_ / "cache" : std::filesystem::path(); }
   /// Whose the VMs' processes are, where that is not this process's user: files they write have to be given
   /// to it.
   std::optional<uid_t> other_user() const { return other_user_; }

@@ -4,6 +4,7 @@
 #include <archive_entry.h>
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -73,6 +74,7 @@ TEST_CASE("the start script learns name, address, NIC and neighbours") {
 
 TEST_CASE("an image may be qcow2 or raw, whole, and readable by QEMU's user") {
   const TemporaryFolder folder;
+  ::chmod(folder.path.c_str(), 0755);
   const auto refusal = [](const fs::path& image) {
     try {
       inspect_cloud_image(image);
@@ -88,11 +90,18 @@ TEST_CASE("an image may be qcow2 or raw, whole, and readable by QEMU's user") {
   ::chmod(base.c_str(), 0644);
   CHECK(inspect_cloud_image(base).format == "qcow2");
   make_overlay(inspect_cloud_image(base), folder.path / "overlay.qcow2");
+  CHECK((fs::status(folder.path / "overlay.qcow2").permissions() & fs::perms::others_all) == fs::perms::none);
   ::chmod((folder.path / "overlay.qcow2").c_str(), 0644);
   CHECK(refusal(folder.path / "overlay.qcow2").find("qemu-img convert") != std::string::npos);
   CHECK(refusal(folder.path / "none.qcow2").find("no such file") != std::string::npos);
   ::chmod(base.c_str(), 0600);
   CHECK(refusal(base).find("chmod a+r") != std::string::npos);
+  if (::geteuid() == 0) {
+    ::chmod(base.c_str(), 0644);
+    ::chmod(folder.path.c_str(), 0700);
+    CHECK(refusal(base).find("a folder that QEMU's user may not enter") != std::string::npos);
+    ::chmod(folder.path.c_str(), 0755);
+  }
   const auto other = folder.path / "disk.vdi";
   run_checked({"qemu-img", "create", "-q", "-f", "vdi", other.string(), "1M"});
   ::chmod(other.c_str(), 0644);
@@ -101,6 +110,7 @@ TEST_CASE("an image may be qcow2 or raw, whole, and readable by QEMU's user") {
 
 TEST_CASE("row 15: an image that takes its bytes from other files is refused, and nothing opens it as root") {
   const TemporaryFolder folder;
+  ::chmod(folder.path.c_str(), 0755);
   const auto create = [&](const std::string& name, std::vector<std::string> options) {
     const auto file = folder.path / name;
     std::vector<std::string> words{"qemu-img", "create", "-q"};

@@ -119,9 +119,13 @@ TEST_CASE("without devices the XML has no PCI controllers, and with them no cliq
 
 TEST_CASE("a CPU feature that kills QEMU on some hosts can be hidden") {
   auto spec = with_devices({});
-  spec.hide_arch_capabilities = true;
-  const auto text = domain_xml(spec);
-  CHECK_THAT(text, Contains("<feature policy=\"disable\" name=\"arch-capabilities\""));
+  spec.cpu_traits = {.hide_arch_capabilities = true, .threads_need_topoext = true};
+  auto text = domain_xml(spec);
+  CHECK_THAT(text,
+             Contains("<feature policy=\"disable\" name=\"arch-capabilities\"") && !Contains("topoext"));
+  spec.threads_per_core = 2;
+  text = domain_xml(spec);
+  CHECK_THAT(text, Contains("threads=\"2\"") && Contains("<feature policy=\"require\" name=\"topoext\""));
   check_schema("domain", text);
 }
 
