@@ -14,7 +14,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__
 def first_gpu():
     """({"name", "capability": "9.0", "driver"} of the GPU that programs take first, None), or (None, why there is none)."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
-    command = ["nvidia-smi", f"--id={visible}", "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"]
+    which = [] if visible.startswith("MIG-") else [f"--id={visible}"]  # nvidia-smi has no query of a slice; its card is one of all
+    command = ["nvidia-smi", *which, "--query-gpu=name,compute_cap,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.SubprocessError) as error:

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "common/version.h"
 #include "workloads/common/protocol.h"
@@ -29,7 +30,8 @@ std::string failure_line(const std::string& executable, const std::string& opera
 
 nlohmann::json failure_fields(const std::string& operation, const std::string& message) {
   constexpr std::size_t longest_text = 1500;  // bytes; with JSON's escapes the record still fits
-  return {{"operation", operation.substr(0, longest_text / 4)}, {"message", message.substr(0, longest_text)}};
+  return {{"operation", printable(operation, longest_text / 4)},
+          {"message", printable(message, longest_text)}};
 }
 
 /// What the handler of SIGTERM writes: it may allocate nothing, so all of it is made before.

@@ -139,7 +139,8 @@ void add_backend_options(CLI::App& app, Flags& flags, const Backend& backend) {
 }
 
 void add_machine_options(CLI::App& app, Flags& flags) {
-  app.add_option("--num_threads", flags.num_threads, "Threads of this rank (default: cores it may run on)")
+  app.add_option("--num_threads", flags.num_threads,
+                 "Threads of this rank on the CPU (default: cores it may run on); the CUDA backend has none")
       ->check(CLI::Range(1, 1024));
   app.add_option("--bucket_mib", flags.bucket_mib, "Gradients that one all-reduce carries, in MiB")
       ->check(CLI::Range(1, 1024))

@@ -93,8 +93,9 @@ void find_memory(const std::vector<std::string>& addresses) {
   std::string lacks;
   for (const auto& address : addresses) {
     if (is_nvidia("/", address)) {
-      lacks = gpu_lack(address);
-      if (lacks.empty()) { paths.push_back(gpu_path(address)); }
+      const auto lack = gpu_lack(address);
+      if (lack.empty()) { paths.push_back(gpu_path(address)); }
+      if (lacks.empty()) { lacks = lack; }
       continue;
     }
     for (const auto& path : device_memory("/", address)) {

@@ -70,6 +70,7 @@ class Run {
   double counted_seconds_ = 0;
   std::optional<double> exposed_seconds_;
   std::optional<double> loss_first_, loss_last_;
+  bool stop_asked_ = false;
   bool stopped_ = false;
 };
 
@@ -118,15 +119,16 @@ void Run::wait_for_go() {
   stopped_ = go == 2;
 }
 
+/// Once it was, for good: a step that is under way already takes no order any more.
 bool Run::stop_requested() {
   if (!json() || peers_.rank() != 0) { return false; }
-  while (const std::optional<Command> command = commands_.next(0)) {
-    if (command == Command::stop) { return true; }
-    if (command == Command::end_of_file) {
-      return false;  // our coordinator decides our end, not a closed pipe
-    }
+  while (!stop_asked_) {
+    const std::optional<Command> command = commands_.next(0);
+    // Our coordinator decides our end, not a closed pipe.
+    if (!command || command == Command::end_of_file) { break; }
+    stop_asked_ = command == Command::stop;
   }
-  return false;
+  return stop_asked_;
 }
 
 StepResult Run::step(bool more_follow) {
@@ -279,7 +281,12 @@ void Run::run(const MakeBackend& make_backend) {
   warm_up();
   count_steps();
   watchdog_.expect("read back");
-  if (!flags_.dump.empty()) { backend_->write_dump(); }
+  if (!flags_.dump.empty()) {
+    if (step_seconds_.empty()) {
+      throw Error("write " + flags_.dump, ErrorCode::usage, "stopped before a step");
+    }
+    backend_->write_dump();
+  }
   if (!flags_.trace.empty()) { write_trace(trace_file(), timeline_.spans(), peers_.rank()); }
   const std::uint64_t hash = json() ? backend_->parameters_hash() : 0;
   if (json()) {

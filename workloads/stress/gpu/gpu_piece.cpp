@@ -14,7 +14,7 @@ std::uint64_t piece_bytes(std::uint64_t largest, int times, std::optional<std::u
 
 int products_in_piece(double seconds_of_one) {
   constexpr double seconds_of_a_piece = 5e-3;
-  constexpr double most = 64;
+  constexpr double most = 4096;
   return static_cast<int>(std::clamp(seconds_of_a_piece / seconds_of_one, 1.0, most));
 }
 

@@ -52,7 +52,7 @@ DeviceMemory on_device(const std::vector<std::uint16_t>& values) {
 /// and the memory; small ones stay in the L2 cache, so that of what neighbours share they take power alone.
 class GemmWorker : public Worker {
  public:
-  static constexpr int large = 4096, within_l2 = 1024;
+  static constexpr int large = 4096, within_l2 = 2048;
   explicit GemmWorker(int n) : n_(n) {
     const auto count = static_cast<std::size_t>(n) * static_cast<std::size_t>(n);
     const auto values = random_halves(count);

@@ -63,7 +63,7 @@ class RanksLoad : public Load {
     if (peers_->rank() == 0) { return false; }
     while (peers_->announce(Word::end) == Word::sum) {
       add_up();
-      watchdog_.expect("hear from rank 0");
+      watchdog_.pause();  // a low level lets rank 0 rest for as long as it likes
     }
     leave();
     return true;

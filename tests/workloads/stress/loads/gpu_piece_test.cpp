@@ -58,7 +58,7 @@ TEST_CASE("products fill some milliseconds, whatever the GPU") {
   CHECK(products_in_piece(0.2e-3) == 25);
   CHECK(products_in_piece(3e-3) == 1);
   CHECK(products_in_piece(0.3) == 1);
-  CHECK(products_in_piece(1e-9) == 64);
+  CHECK(products_in_piece(1e-9) == 4096);
 }
 
 TEST_CASE("pieces go round the whole buffer, and round again") {

@@ -115,6 +115,10 @@ nlohmann::json Trainer::hello() const {
 // Others on the GPU are no reason to refuse it before they compute; where they leave too little memory, they
 // are named. Each rank looks before any of them works: two may share a GPU.
 void Trainer::set_up(Watchdog& watchdog) {
+  if (flags_.register_gradients && peers_.size() == 1) {
+    throw Error("parse flags", ErrorCode::usage,
+                "`--register_gradients` needs several ranks; this job has one");
+  }
   if (!flags_.shared_gpu) { refuse_occupied_gpu(gpu_.pci_address); }
   peers_.barrier();
   try {
