@@ -14,7 +14,6 @@ namespace {
 constexpr double least_margin = 0.002;
 constexpr double most_margin = 0.45;
 constexpr double share_of_a_part = 0.8;
-constexpr std::string_view ending = ".bisect";  // as queries/nights.sql has it
 constexpr std::size_t longest_name = 64;
 
 /// "9.8 % (8.1 to 11.2)": what was lost.
@@ -63,7 +62,7 @@ double step_margin(double ratio) {
 
 std::string step_scenario(const Subject& subject, const Suspects& tried, const StepLimits& limits) {
   TwoArms wanted;
-  wanted.name = subject.scenario.substr(0, longest_name - ending.size()) + std::string(ending);
+  wanted.name = subject.scenario.substr(0, longest_name - bisect_ending.size()) + std::string(bisect_ending);
   wanted.case_name = subject.case_name;
   wanted.arm = subject.arm;
   wanted.tried = tried;

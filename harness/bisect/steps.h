@@ -27,6 +27,9 @@ struct StepLimits {
   std::int64_t seed = 1;    ///< of the order of trials
 };
 
+/// Of the names of its scenarios, whose experiments are no nights (results/store/queries/nights.sql).
+inline constexpr std::string_view bisect_ending = ".bisect";
+
 /// Half of a loss: beyond it trials lost what is looked for, within it they did not.
 double step_margin(double ratio);
 

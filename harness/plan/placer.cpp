@@ -126,7 +126,7 @@ std::string function_mac(const std::string& hostname, const std::string& address
 
 Placement Placer::place(const Case& wanted, bool in_vms) {
   Placement out{wanted.name, wanted.scaling_of, {}, false, wanted.guest, wanted.devices};
-  check_totals(wanted, out);
+  check_totals(wanted, in_vms, out);
   warn_of_little_memory(wanted);
   std::int64_t index = 0;
   for (const auto& tenant : wanted.tenants) {
@@ -372,7 +372,7 @@ std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neigh
   return {};
 }
 
-void Placer::check_totals(const Case& wanted, Placement& out) {
+void Placer::check_totals(const Case& wanted, bool in_vms, Placement& out) {
   const auto cores = inventory_.cores.size();
   std::int64_t nodes = 0, needed = 0;
   bool crowded = false;  // a node's ranks share its vCPUs, however many cores the host has
@@ -393,18 +393,25 @@ void Placer::check_totals(const Case& wanted, Placement& out) {
                                     wanted.name, needing(nodes, counted(wanted.guest.vcpus, "vCPU")),
                                     counted(needed, "core"), inventory_.hostname, cores));
   }
-  const std::uint64_t overhead = qemu_overhead(emulated_);
+  const std::uint64_t overhead = in_vms ? qemu_overhead(emulated_) : 0;
+  const auto own = in_vms ? fmt::format(" and QEMU's own {}", format_size(overhead)) : "";
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (wanted.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes) {
-    problems_.push_back(fmt::format(
-        "case {}: {} {}, {} has {}", wanted.name,
-        needing(nodes, fmt::format("{} and QEMU's own {}{}", format_size(wanted.guest.memory_bytes),
-                                   format_size(overhead), nodes == 1 ? "" : " each")),
-        format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
+    problems_.push_back(
+        fmt::format("case {}: {} {}, {} has {}", wanted.name,
+                    needing(nodes, fmt::format("{}{}{}", format_size(wanted.guest.memory_bytes), own,
+                                               nodes == 1 ? "" : " each")),
+                    format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
   }
 }
 
 void Placer::check_vms(const Placement& placement) {
+  constexpr std::int64_t most_vcpus = 255;  // more need an IOMMU in the guest that extends interrupts
+  if (placement.guest.vcpus > most_vcpus) {
+    problems_.push_back(
+        fmt::format("case {}: its VMs have {} vCPUs, and libvirt starts none with more than {}",
+                    placement.case_name, placement.guest.vcpus, most_vcpus));
+  }
   check_vm_memory(placement);
   if (!placement.guest.is_mirror()) {
     return;  // its peers' names come from the seed

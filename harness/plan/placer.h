@@ -37,7 +37,7 @@ class Placer {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
-  void check_totals(const Case& wanted, Placement& out);
+  void check_totals(const Case& wanted, bool in_vms, Placement& out);
   void warn_of_little_memory(const Case& wanted);
   void place_devices(const Case& wanted, Placement& out);
   std::map<std::string, DeviceChoice> take_shared(const Case& wanted, DeviceAllocator& allocator);

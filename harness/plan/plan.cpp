@@ -87,13 +87,16 @@ void add_trials(const Scenario& scenario, const std::vector<std::vector<std::siz
       for (const auto a : order_of_arms(scenario, pair)) {
         const auto& arm = scenario.arms[a];
         const auto p = placements[a];
-        const double seconds = trial_seconds(plan.placements[p], runs_in_vms(arm.base), emulated) +
+        const bool in_vms = runs_in_vms(arm.base);
+        const bool is_up = in_vms && booted == p && scenario.reuse != Reuse::trial;
+        const double spared = is_up ? boot_seconds(plan.placements[p], in_vms, emulated) : 0;
+        const double seconds = trial_seconds(plan.placements[p], in_vms, emulated) - spared +
                                static_cast<double>(scenario.settle_ns) * 1e-9;
         plan.trials.push_back(
             {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});
         plan.estimate_seconds += seconds;
-        if (!runs_in_vms(arm.base)) { continue; }
-        if (booted != p || scenario.reuse == Reuse::trial) { plan.vm_boots += plan.placements[p].nodes(); }
+        if (!in_vms) { continue; }
+        if (!is_up) { plan.vm_boots += plan.placements[p].nodes(); }
         booted = p;
       }
     }

@@ -77,6 +77,18 @@ bool has_aggressor(const Placement& placement) {
 
 }  // namespace
 
+double boot_seconds(const Placement& placement, bool vm, bool emulated) {
+  std::size_t most_devices = 0;
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) { most_devices = std::max(most_devices, node.devices.size()); }
+  }
+  const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
+  // Emulated guests that boot on the same cores wait for each other.
+  const double boots = vm && emulated ? 1.0 + static_cast<double>(nodes_on_victims_cores(placement)) : 1.0;
+  const double boot = vm ? (emulated ? emulated_boot_seconds : 5.0) : 0.5;
+  return boot * boots + devices;
+}
+
 double trial_seconds(const Placement& placement, bool vm, bool emulated) {
   const double share = share_beside(placement);
   double longest = 0;
@@ -96,15 +108,7 @@ double trial_seconds(const Placement& placement, bool vm, bool emulated) {
     const double setup = vm && emulated ? emulated_setup_seconds : 3.0;
     longest = std::max(longest, setup + run);
   }
-  std::size_t most_devices = 0;
-  for (const auto& tenant : placement.tenants) {
-    for (const auto& node : tenant.nodes) { most_devices = std::max(most_devices, node.devices.size()); }
-  }
-  const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
-  // Emulated guests that boot on the same cores wait for each other.
-  const double boots = vm && emulated ? 1.0 + static_cast<double>(nodes_on_victims_cores(placement)) : 1.0;
-  const double boot = vm ? (emulated ? emulated_boot_seconds : 5.0) : 0.5;
-  return boot * boots + devices + longest + (has_aggressor(placement) ? level_seconds : 0.0);
+  return boot_seconds(placement, vm, emulated) + longest + (has_aggressor(placement) ? level_seconds : 0.0);
 }
 
 }  // namespace virtrain::harness

@@ -11,6 +11,7 @@
 #include "common/files/user_folders.h"
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
@@ -131,12 +132,28 @@ bool is_systemd_reachable() {
          std::filesystem::exists(std::filesystem::path(runtime) / "systemd/private", ignored);
 }
 
+/// Where a user's manager looks for units, by its own environment and not by the caller's.
+std::filesystem::path folder_of_user_units() {
+  constexpr std::string_view variable = "XDG_CONFIG_HOME=", absolute = "XDG_CONFIG_HOME=/";
+  const auto said = run_command({"systemctl", "--user", "show-environment"});
+  for (const auto& line : split(said.exit_status == 0 ? said.out : "", '\n')) {
+    if (line.starts_with(absolute)) {
+      return std::filesystem::path(line.substr(variable.size())) / "systemd/user";
+    }
+  }
+  const char* home = std::getenv("HOME");
+  return home != nullptr && *home == '/' ? std::filesystem::path(home) / ".config/systemd/user"
+                                         : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user";
+}
+
 /// The system's for root, else this user's.
 std::unique_ptr<Installer> own_systemd() {
-  const bool system = ::geteuid() == 0;
-  return systemd_installer(
-      system ? "/etc/systemd/system" : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user", system,
-      is_systemd_reachable());
+  const bool system = ::geteuid() == 0, is_reachable = is_systemd_reachable();
+  const std::filesystem::path folder = system ? "/etc/systemd/system"
+                                       : is_reachable
+                                           ? folder_of_user_units()
+                                           : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user";
+  return systemd_installer(folder, system, is_reachable);
 }
 
 }  // namespace

@@ -86,11 +86,12 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
     variables += fmt::format("Environment={}\n", unit_word(fmt::format("{}={}", name, value), false));
   }
   // A run makes VMs, cgroups and namespaces and binds devices, so only what these never touch is closed. A
-  // user's manager cannot close more without a user namespace, in which devices are lost. So they are by
-  // ProtectClock= before systemd 253: it implies a DeviceAllow=, which closes /dev/kvm and GPUs.
+  // user's manager can close nothing: it takes a user namespace, in which devices are lost, or new privileges
+  // away, without which sendmail and sudo do nothing. By ProtectClock= before systemd 253 devices are lost,
+  // too: it implies a DeviceAllow=, which closes /dev/kvm and GPUs.
   const std::string sandbox = system ? "ProtectHome=no\nPrivateTmp=no\nLockPersonality=yes\n"
                                        "RestrictRealtime=yes\nRestrictSUIDSGID=yes\nProtectHostname=no\n"
-                                     : "LockPersonality=yes\nRestrictRealtime=yes\n";
+                                     : "";
   return fmt::format(
       "[Unit]\n"
       "Description=virtrain schedule {0}\n"
@@ -103,6 +104,8 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "# The run tears down its machines before it goes.\n"
       "TimeoutStopSec=5min\n"
       "KillSignal=SIGTERM\n"
+      "# What the run tears down with, libvirt's daemon, is not to be ended beside it.\n"
+      "KillMode=mixed\n"
       "Delegate=yes\n"
       "{3}{4}",
       schedule.name, system ? "Wants=network.target\nAfter=libvirtd.service network.target\n" : "",

@@ -105,12 +105,19 @@ void require_secret(const fs::path& file) {
 
 void require_only_ours_in(const std::string& command, const std::string& option) {
   const auto words = shell_words(command);
+  // What is run comes after what is set for it.
+  const auto is_assignment = [](const std::string& word) {
+    const auto name_end =
+        word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");
+    return name_end != std::string::npos && name_end > 0 && word[name_end] == '=';
+  };
+  const auto run = std::ranges::find_if_not(words, is_assignment);
   for (const auto& word : words) {
     const bool is_path = word.find('/') != std::string::npos;
-    const bool is_relative = is_path && word.front() != '/';
+    const bool is_relative = is_path && word.front() != '/' && word.front() != '$' && !is_assignment(word);
     const bool of_a_home = word.front() == '~' && word.find('/') > 1;  // "~eve/x"
     std::error_code ignored;
-    if (is_relative && (&word == &words.front() || of_a_home || fs::exists(word, ignored))) {
+    if (is_relative && ((run != words.end() && &word == &*run) || of_a_home || fs::exists(word, ignored))) {
       throw Error(
           "read " + option, ErrorCode::usage,
           excerpt(word) + " is relative, and a timer starts it in another folder; give its whole path");

@@ -193,7 +193,7 @@ std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   if (!unit.settings.columns.empty()) { return FileFormat::csv; }
   std::optional<FileFormat> format;
   try {
-    format = recognise_format(lines);
+    format = recognise_format(lines, unit.found_in_folder);
   } catch (const Error& error) {
     // Pictures, archives and the like lie beside results: what is no text is of no format either.
     if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) { throw; }

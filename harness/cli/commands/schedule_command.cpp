@@ -10,6 +10,7 @@
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
+#include "harness/bisect/steps.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/scheduled_night.h"
 #include "harness/cli/search_path.h"
@@ -141,6 +142,13 @@ void add(const AddArguments& arguments) {
   }
   schedule.site = place_of(arguments.site, "--site");
   const auto scenario = load_scenario(arguments.scenario.string());
+  if (scenario.name.ends_with(bisect_ending)) {
+    throw Error(
+        "add a schedule", ErrorCode::usage,
+        fmt::format("the scenario's name ends in {}, and nights of such names are bisect's, which nothing "
+                    "is concluded from; give it another name",
+                    bisect_ending));
+  }
   schedule.name = arguments.name.empty() ? scenario.name : arguments.name;
   require_schedule_name(schedule.name);
   require_that_it_runs_here(scenario);

@@ -42,7 +42,8 @@ struct Leaf {
 };
 
 void add_leaves(const YAML::Node& node, const std::string& key, std::vector<Leaf>& leaves) {
-  if (node.IsMap()) {
+  constexpr std::size_t longest_key = 1000;  // none that an arm has is half as long
+  if (node.IsMap() && key.size() < longest_key) {
     for (const auto& entry : node) {
       if (entry.first.IsScalar()) { add_leaves(entry.second, key + "." + entry.first.Scalar(), leaves); }
     }

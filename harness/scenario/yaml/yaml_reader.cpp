@@ -22,8 +22,15 @@ std::string shown(std::string_view value) {
   return "'" + excerpt(value, most_shown) + "'";
 }
 
+/// Neither quoted nor tagged as something else than its reader wants.
 bool is_plain(const YAML::Node& node) {
-  return node.Tag() != "!";
+  constexpr std::string_view types[] = {"",
+                                        "?",
+                                        "tag:yaml.org,2002:int",
+                                        "tag:yaml.org,2002:float",
+                                        "tag:yaml.org,2002:bool",
+                                        "tag:yaml.org,2002:null"};
+  return std::ranges::find(types, node.Tag()) != std::end(types);
 }
 
 constexpr const char* name_pattern = "^[a-z0-9][a-z0-9._-]{0,63}$";

@@ -35,7 +35,9 @@ class ValueCounter : public YAML::EventHandler {
   }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     const auto known = sizes_.find(anchor);
-    add(mark, known == sizes_.end() ? 1 : known->second);  // not known of one that is part of what it names
+    // yaml-cpp makes a circle of it, in which readers would go round for ever.
+    if (known == sizes_.end()) { throw Refusal{mark, "an alias is part of what it names"}; }
+    add(mark, known->second);
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {

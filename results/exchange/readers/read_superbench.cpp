@@ -148,7 +148,7 @@ class SuperBenchReader {
     if (slash == std::string_view::npos || slash == 0 || !is_word(precision)) { return false; }
     const auto model = metric.benchmark.substr(slash + 1);
     static constexpr std::array families = {"resnet",    "vgg",     "densenet",  "inception",
-                                            "mobilenet", "alexnet", "googlenet", "virtrain-unknown"};
+                                            "mobilenet", "alexnet", "googlenet", "virtrain-"};
     const auto is_of = [&](const char* family) { return model.find(family) != model.npos; };
     if (std::ranges::none_of(families, is_of)) { return false; }
     auto& one = trainings_[case_of(metric.benchmark.substr(0, slash), model, precision)];

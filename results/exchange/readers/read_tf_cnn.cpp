@@ -161,7 +161,10 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
                  std::int64_t share) {
   TfShape shape;
   const auto per_log = [&](std::optional<std::int64_t> whole) {
-    return whole ? std::optional(std::max<std::int64_t>(*whole / share, 1)) : std::nullopt;
+    if (whole && *whole % share != 0) {
+      lines.refuse("{} cannot be divided among {}; check --nodes and --ranks", *whole, counted(share, "log"));
+    }
+    return whole ? std::optional(*whole / share) : std::nullopt;
   };
   const auto nodes = per_log(settings.nodes);
   const auto said = per_log(settings.ranks);

@@ -112,7 +112,7 @@ class DlloggerReader {
     // A run may have several records of parameters, all before its summary.
     if (is_parameter && !run_.summary.empty()) { finish_run(); }
     ++run_.records;
-    if (is_parameter) { run_.parameters = data; }
+    if (is_parameter && data.is_object()) { add_parameters(data); }
     if (type == "METADATA") {
       const auto metric = text_in(record, "metric");
       const bool is_known = std::ranges::find(dllogger_names, metric) != dllogger_names.end();
@@ -121,6 +121,11 @@ class DlloggerReader {
     // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
     const bool is_summary = type == "LOG" && (step.is_array() || step.is_string()) && step.empty();
     if (is_summary && data.is_object()) { take_summary(data); }
+  }
+
+  void add_parameters(const json& data) {
+    if (!run_.parameters.is_object()) { run_.parameters = json::object(); }
+    run_.parameters.update(data);
   }
 
   void take_summary(const json& data) {

@@ -22,9 +22,13 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
 
 /// Of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
 /// Records that are damaged are records; documents of unknown content are of no format.
-std::optional<FileFormat> format_of_json(LineReader& lines) {
+std::optional<FileFormat> format_of_json(LineReader& lines, bool may_be_foreign) {
   const auto first = parse_json_or_null(lines.line());
-  if (first.is_object()) { return format_of_object(first).value_or(FileFormat::jsonl); }
+  if (first.is_object()) {
+    const auto format = format_of_object(first);
+    const bool is_foreign = may_be_foreign && !first.contains("record");
+    return format || is_foreign ? format : FileFormat::jsonl;
+  }
   const auto is_in_line = [&](const char* text) { return lines.line().find(text) != lines.line().npos; };
   if (is_in_line("\"record\"")) { return FileFormat::jsonl; }
   if (is_in_line("\"nccl_version\":")) { return FileFormat::nccl_tests; }
@@ -73,13 +77,13 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
 
 }  // namespace
 
-std::optional<FileFormat> recognise_format(LineReader& lines) {
+std::optional<FileFormat> recognise_format(LineReader& lines, bool may_be_foreign) {
   std::optional<FileFormat> format;
   bool is_first = true;
   while (!format && lines.next()) {
     if (trim(lines.line()).empty()) { continue; }
     if (is_first && trim(lines.line()).starts_with('{')) {
-      format = format_of_json(lines);
+      format = format_of_json(lines, may_be_foreign);
       break;
     }
     if (is_first) { format = format_by_first_line(trim(lines.line())); }

@@ -16,7 +16,8 @@ inline constexpr double bytes_per_gigabyte = 1e9;
 inline constexpr double seconds_per_microsecond = 1e-6;
 
 /// The format that the lines look like; nothing if they look like none. Rewinds.
-std::optional<FileFormat> recognise_format(LineReader& lines);
+/// `may_be_foreign`: an object that is no record of ours is of no format, and no record without its name.
+std::optional<FileFormat> recognise_format(LineReader& lines, bool may_be_foreign = false);
 
 /// Exchange records, one JSON object a line.
 void read_jsonl(LineReader& lines, RecordImporter& importer);

@@ -222,6 +222,9 @@ TEST_CASE("memory: the nodes and QEMU's own must fit, which emulation needs more
   CHECK(refusal(five, host(1, 16, 6), 4, true) ==
         "case five: 5 nodes of 1GiB and QEMU's own 350MiB each need 6.71GiB, testhost has 6GiB");
   CHECK(refusal(five, host(1, 16, 7), 4, true) == "(planned)");
+  const auto on_metal = scenario("{name: five, tenants: [{nodes: 5}]}", "arms: [bare_metal]\n");
+  CHECK(refusal(on_metal, host(1, 16, 6), 4, true) == "(planned)");
+  CHECK_THAT(refusal(on_metal, host(1, 16, 4), 4, true), Contains("5 nodes of 1GiB each need 5GiB"));
 }
 
 TEST_CASE("a host without a usable core is refused in words") {

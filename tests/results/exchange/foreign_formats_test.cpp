@@ -161,6 +161,18 @@ TEST_CASE("dllogger's summary is a trial, of all GPUs that its parameters name")
   CHECK(trial.batch_size == 128);
   CHECK(trial.environment["model"] == "resnet50");
   const auto text = text_of("others/dllogger.log");
+  // Today's ConvNets say their model's own parameters in a record of its own.
+  const std::string more =
+      R"(DLLL {"type": "LOG", "step": "PARAMETER", "data": {"model.last_bn_0_init": false}})"
+      "\n";
+  CHECK_THAT(
+      refusal_of("d.log", text.substr(0, text.find('\n') + 1) + more + text.substr(text.find('\n') + 1),
+                 [&] {
+                   auto of_rank = settings;
+                   of_rank.scope = Scope::rank;
+                   return of_rank;
+                 }()),
+      Contains("give --scope trial"));
   settings.scope = Scope::rank;
   CHECK_THAT(refusal_of("d.log", text, settings), Contains("give --scope trial"));
   const auto of_somebody = replaced(text, ", \"world_size\": 8", "");

@@ -208,6 +208,8 @@ TEST_CASE("files of a folder that are no text are skipped and reported") {
   write(study / "plot.png", std::string("\x89PNG\r\n\x1A\n\0\0\0\rIHDR", 16));
   write(study / ".DS_Store", std::string("\0\0\0\1Bud1", 8));
   write(study / "vm/one-gpu/1.log.gz", "\x1F\x8B\x08\x08\xFF");
+  write(study / "config.json", R"({"learning_rate": 0.1})"
+                               "\n");
   write(study / "README",
         "what was measured\nat 20 \xB0"
         "C\n");
@@ -217,9 +219,9 @@ TEST_CASE("files of a folder that are no text are skipped and reported") {
   for (const auto& file : reports) {
     if (!file.format) { skipped.push_back(std::filesystem::path(file.name).filename()); }
   }
-  CHECK(reports.size() == reports_before + 4);
-  CHECK_THAT(skipped, virtrain::test::UnorderedEquals(
-                          std::vector<std::string>{"plot.png", ".DS_Store", "1.log.gz", "README"}));
+  CHECK(reports.size() == reports_before + 5);
+  CHECK_THAT(skipped, virtrain::test::UnorderedEquals(std::vector<std::string>{
+                          "plot.png", ".DS_Store", "1.log.gz", "config.json", "README"}));
   CHECK(store.list_experiments().at(0).trials == plain.list_experiments().at(0).trials);
 }
 
