@@ -103,9 +103,9 @@ class Usage(CommandLine):
 
 class BadInput(CommandLine):
     def test_a_bad_scenario_is_named_with_its_position(self):
-        text = (SCENARIOS / "quickstart.yaml").read_text().replace("  batch_size: 4", "  batch_sise: 4")
+        text = (SCENARIOS / "quickstart.yaml").read_text().replace("  batch_size: 2", "  batch_sise: 2")
         path = self.file(text)
-        line = text.splitlines().index("  batch_sise: 4") + 1
+        line = text.splitlines().index("  batch_sise: 2") + 1
         for verb in ["validate", "plan", "run"]:
             with self.subTest(verb=verb):
                 result = virtrain(verb, path)
@@ -188,6 +188,14 @@ class Outputs(CommandLine):
             self.succeed(verb, "--db", self.database, "-o", old)
             self.assertNotEqual(old.read_text(encoding="utf-8"), "old")
             self.assertEqual(old.stat().st_mode & 0o7777, 0o640, verb)
+
+    def test_a_descriptor_that_the_shell_gives_is_written_to(self):
+        virtrain("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        came = self.folder / "came.csv"
+        command = f"exec 7> {came}; {BUILD}/virtrain export --format csv --db {self.database} -o /dev/fd/7"
+        done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertEqual(came.read_text(), self.succeed("export", "--format", "csv", "--db", self.database).out)
 
     def test_where_a_report_cannot_be_is_said_before_the_run(self):
         for place, words in ((self.folder, "it is a folder"), (self.folder / "none/r.html", "there is no folder")):
@@ -351,6 +359,20 @@ class Published(CommandLine):
                 self.succeed(verb, "--db", self.database, "--format", "json").json()
                 self.assertIn("\r\n", self.succeed(verb, "--db", self.database, "--format", "csv").out.replace("\n", "\r\n"))
                 self.assertIn("|---", self.succeed(verb, "--db", self.database, "--format", "markdown").out)
+
+
+class StoredProbes(CommandLine):
+    def test_a_leak_fails_the_gate_and_options_of_a_run_are_refused(self):
+        for name, result, status in (("good", "not_found", 0), ("bad", "leak", 1), ("unsure", "inconclusive", 5)):
+            record = {"record": "security", "experiment": name, "arm": "vm", "name": "host_memory", "result": result, "control": True,
+                      "scanned": 100, "total": 100, "unit": "B"}
+            lines = [{"record": "experiment", "experiment": name, "scenario": "s", "status": "finished"}, record]
+            source = self.file("".join(json.dumps(line) + "\n" for line in lines), f"{name}.jsonl")
+            self.succeed("import", source, "--db", self.database)
+            words = ("isolate", "--security", "--experiment", name, "--db", self.database)
+            self.succeed(*words)
+            self.assertEqual(virtrain(*words, "--expect").status, status, name)
+            self.assertEqual(virtrain(*words, "--devices-only").status, 2, "nothing is run")
 
 
 class Import(CommandLine):

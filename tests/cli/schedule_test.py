@@ -59,6 +59,8 @@ class Nightly(Scheduled):
         bad.write_text(small_scenario(name="bad", pears=1))
         unable = self.folder / "unable.yaml"
         unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
+        of_bisect = self.folder / "of-bisect.yaml"
+        of_bisect.write_text(small_scenario(name="nightly.bisect"))
         without_image = self.folder / "without-image.yaml"
         guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
         without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
@@ -67,6 +69,7 @@ class Nightly(Scheduled):
                 ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
                 ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
                 ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
+                ((of_bisect, "--at", "2:00"), 2, "give it another name"),
                 ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
                 ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
                 ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
