@@ -245,10 +245,12 @@ asio::awaitable<void> Agent::Conversation::report_exit(std::int64_t id) {
       co_await child.changed->async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
     }
   };
+  constexpr int most_rounds = 240;  // two minutes: the longest for which a coordinator waits for its database
+  int rounds = 0;
   do {
     grace.expires_after(output_grace);
     co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
-  } while (!ended_ && child.open_outputs > 0 && child.held_up > 0);
+  } while (!ended_ && child.open_outputs > 0 && child.held_up > 0 && ++rounds < most_rounds);
   if (!ended_) {
     co_await connection_->send(make_frame("exit", id, "status", *child.exit_status, "t_ns", monotonic_ns()));
   }

@@ -157,9 +157,10 @@ class Night {
   /// that this database calls running are cleaned up after, and of these the ones that live are spared: in a
   /// container that shares the host and not its claims, a clean of everything would take the host's runs for
   /// dead.
-  void clean_up_after_killed_nights() const {
+  void clean_up_after_killed_nights() {
     CommandOptions options;
     options.deadline = std::chrono::minutes(10);
+    options.next_signal = [this] { return stop_.next(); };
     const auto warn = [&](const std::string& reason) {
       log::warning("what a killed night left could not be removed; this night runs all the same",
                    {{"schedule", schedule_.name}, {"reason", reason}});
@@ -178,12 +179,13 @@ class Night {
   }
 
   /// Empty, with a warning, where the command gives none: a night without a label is better than none.
-  std::string label() const {
+  std::string label() {
     if (schedule_.label_command.empty()) { return ""; }
     try {
       require_only_ours_in(schedule_.label_command, "--label-command");
       CommandOptions options;
       options.max_output_bytes = std::size_t{64} << 10;
+      options.next_signal = [this] { return stop_.next(); };
       const auto said = run_command({"/bin/sh", "-c", schedule_.label_command}, options);
       if (said.exit_status != 0) {
         throw Error("run the --label-command", ErrorCode::io,
@@ -254,14 +256,14 @@ class Night {
     if (night != 0 && night != exit_worse && night != exit_no_verdict && night != trial_failed) {
       return night;
     }
-    const auto scenario = load_scenario(schedule_.scenario).name;
+    const auto scenario = load_scenario(schedule_.scenario);
     const auto log = results::read_changes_of(
-        results::Store(schedule_.database, results::Store::Mode::open, longest_database_wait), scenario);
+        results::Store(schedule_.database, results::Store::Mode::open, longest_database_wait), scenario.name);
     say(results::render(results::changes_table(log, " --db " + shell_word(schedule_.database)),
                         results::Format::table));
     tell(log.changes);
     publish(scenario, log);
-    thin(scenario);
+    thin(scenario.name);
     const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
     return alarm && night != trial_failed ? exit_worse : night;
   }
@@ -312,7 +314,7 @@ class Night {
 
   /// What others look at. That it could not be written is no reason to call the night bad: the next one does
   /// it.
-  void publish(const std::string& scenario, const results::ChangeLog& changes) const {
+  void publish(const Scenario& scenario, const results::ChangeLog& changes) const {
     const auto attempt = [&](const std::string& place, auto&& write) {
       if (place.empty()) { return; }
       try {
@@ -331,9 +333,13 @@ class Night {
     attempt(schedule_.site, [&] {
       make_site_folder(schedule_.site);
       const results::Store store(schedule_.database, results::Store::Mode::open);
-      const auto written = results::write_site(
-          store, {.schedule = schedule_.name, .scenario = scenario, .command_line = "virtrain schedule run"},
-          schedule_.site);
+      const auto written =
+          results::write_site(store,
+                              {.schedule = schedule_.name,
+                               .scenario = scenario.name,
+                               .command_line = "virtrain schedule run",
+                               .settings = expected_settings(scenario).value_or(results::Settings{})},
+                              schedule_.site);
       for (const auto& warning : written.warnings) {
         if (!quiet_) { log::warning(warning); }
       }

@@ -125,6 +125,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   asio::thread_pool pool(4);
   StopSource stop(io);
   // Until the database is open, which may be waited for, a signal ends this process at once.
+  end_at_once_on_stop_signals();
   results::Store store(database, results::Store::Mode::create, longest_database_wait);
   asio::signal_set signals(io);
   add_stop_signals(signals);

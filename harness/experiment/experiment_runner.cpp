@@ -247,10 +247,11 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
   context_.progress = [this, &planned](const std::string& line) { say(planned, line); };
   trial_began_ns_ = monotonic_ns();
   const bool in_vms = runs_in_vms(planned.base);
-  if (kept_ && kept_->is_lost()) {
+  const bool are_kept = kept_ && in_vms && kept_placement_ == planned.placement;
+  if (are_kept && kept_->is_lost()) {
     context_.event(row, "boot", "a VM that was kept for this trial has ended, and another is booted");
   }
-  const bool reused = kept_ && in_vms && kept_placement_ == planned.placement && !kept_->is_lost();
+  const bool reused = are_kept && !kept_->is_lost();
   if (in_vms && !reused) { co_await tear_down(kept_, row); }
   if (reused) {
     nodes_ = std::move(kept_);

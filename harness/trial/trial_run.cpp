@@ -239,7 +239,7 @@ asio::awaitable<void> TrialRun::measure() {
       for (auto& tenant : trial_.trainers()) { co_await tenant.job->wait_for_results(time_left()); }
     } catch (...) { failure = std::current_exception(); }
   };
-  co_await (train() || poll());
+  co_await (train() || poll() || watch_clock());
   note_standstill();
   if (failure) { std::rethrow_exception(failure); }
 }
@@ -249,12 +249,10 @@ asio::awaitable<void> TrialRun::poll() {
   std::string refused;
   while (refused.empty()) {
     timer.expires_after(telemetry_period);
-    poll_due_ = timer.expiry();
     co_await timer.async_wait(asio::use_awaitable);
     try {
       flush();
       trial_.context.host.look_at_devices();
-      note_standstill();
       co_await look_from_host(trial_);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::interrupted) { throw; }
@@ -266,10 +264,19 @@ asio::awaitable<void> TrialRun::poll() {
   co_await timer.async_wait(asio::use_awaitable);
 }
 
-/// Samples are dated when they are read, and nobody reads while a database is waited for, or this process is
-/// stopped.
+asio::awaitable<void> TrialRun::watch_clock() {
+  constexpr milliseconds period{250};
+  asio::steady_timer timer(trial_.context.io);
+  while (true) {
+    timer.expires_after(period);
+    clock_due_ = timer.expiry();
+    co_await timer.async_wait(asio::use_awaitable);
+    note_standstill();
+  }
+}
+
 void TrialRun::note_standstill() {
-  const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - poll_due_;
+  const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - clock_due_;
   trial_.longest_standstill_ns = std::max<std::int64_t>(trial_.longest_standstill_ns, late.count());
 }
 

@@ -49,6 +49,10 @@ class TrialRun {
   asio::awaitable<void> collect();
   /// Stores samples and looks at the nodes from the host once a second; ends only by cancellation.
   asio::awaitable<void> poll();
+  /// Samples are dated when they are read, and nobody reads while a database is waited for, or this process
+  /// is stopped: notes how late its own clock is then, which nodes have no part in. Ends only by
+  /// cancellation.
+  asio::awaitable<void> watch_clock();
   void note_standstill();
   std::chrono::milliseconds time_left() const;
 
@@ -56,7 +60,7 @@ class TrialRun {
   std::vector<std::shared_ptr<AgentClient>> watched_;
   std::string console_tail_;
   std::int64_t deadline_ns_ = 0;
-  std::chrono::steady_clock::time_point poll_due_ = std::chrono::steady_clock::time_point::max();
+  std::chrono::steady_clock::time_point clock_due_ = std::chrono::steady_clock::time_point::max();
 };
 
 }  // namespace virtrain::harness

@@ -25,99 +25,8 @@ from nights import records, write
 from scheduled import MINE, Scheduled, without_systemd
 
 
-class Nightly(Scheduled):
-    @without_systemd
-    def test_add_list_run_remove(self):
-        self.table.write_text(MINE)
-        add = ("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
-        self.assertIn("7d", self.virtrain(*add, "--keep", "3d", status=2).err)
-        self.virtrain(*add, "--keep", "9d")
-        added = self.table.read_text()
-        self.assertTrue(added.startswith(MINE + "0 2 * * mon,tue,wed,thu,fri "), added)
-        listed = self.virtrain("schedule", "list", "--format", "json").json()
-        self.assertEqual([(one["name"], one["last_run"]) for one in listed], [("nightly", None)])
-        self.virtrain("schedule", "add", self.scenario, "--at", "3:00", "--db", self.database, status=2)
-        self.assertIn("is a folder", self.virtrain(*add[:-1], self.folder, "--name", "other", status=2).err)
-        self.assertEqual(self.table.read_text(), added)
-        with open(self.table, encoding="utf-8") as table:
-            self.assertTrue(table.read().endswith("# virtrain schedule nightly\n"))
-        self.database.touch()  # as mktemp makes one
-        ran = self.virtrain("schedule", "run", "nightly")
-        self.assertIn("0 losses are open", ran.out)
-        listed = self.virtrain("schedule", "list", "--format", "json").json()
-        self.assertEqual(listed[0]["last_result"], "done")
-        self.assertNotIn("thinned", ran.out)
-        self.the_next_nights_thin_this_one()
-        self.virtrain("schedule", "remove", "nightly")
-        self.assertEqual(self.table.read_text(), MINE)
-        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
-        self.assertIn("experiment", self.virtrain("list", "--db", self.database).out)
-
-    def test_what_cannot_run_is_refused_before_anything_is_written(self):
-        self.table.write_text(MINE)
-        bad = self.folder / "bad.yaml"
-        bad.write_text(small_scenario(name="bad", pears=1))
-        unable = self.folder / "unable.yaml"
-        unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
-        of_bisect = self.folder / "of-bisect.yaml"
-        of_bisect.write_text(small_scenario(name="nightly.bisect"))
-        without_image = self.folder / "without-image.yaml"
-        guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
-        without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
-        for arguments, status, words in [
-                ((bad, "--at", "2:00"), 3, "pears"),
-                ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
-                ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
-                ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
-                ((of_bisect, "--at", "2:00"), 2, "give it another name"),
-                ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
-                ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
-                ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
-            with self.subTest(arguments=arguments):
-                self.assertIn(words, self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status).err)
-        self.assertEqual(self.table.read_text(), MINE)
-        self.assertFalse(self.database.exists())
-        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
-
-    def test_what_others_could_change_is_refused(self):
-        hook = self.folder / "hook.sh"
-        hook.write_text("true\n")
-        webhook = self.folder / "webhook"
-        webhook.write_text("url https://127.0.0.1/\n")
-        webhook.chmod(0o600)
-        plain = self.folder / "plain"
-        plain.write_text("url http://example.com/s3cret\n")
-        plain.chmod(0o600)
-
-        def refused(*options, status=4):
-            result = self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options, status=status)
-            self.assertNotIn("s3cret", result.err)
-            self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
-            return result.err
-
-        for path, options in ((self.scenario, ()), (hook, ("--notify", f"sh {hook}")), (hook, ("--label-command", f"sh {hook}")),
-                              (webhook, ("--webhook-file", webhook)), (self.folder, ())):
-            with self.subTest(path=path):
-                mode = path.stat().st_mode & 0o777
-                path.chmod(mode | 0o020)
-                self.assertIn(f"chmod go-w {path}", refused(*options))
-                path.chmod(mode)
-                if os.geteuid() == 0:
-                    os.chown(path, 12345, -1)
-                    self.assertIn("belongs to user 12345", refused(*options))
-                    os.chown(path, 0, -1)
-        if os.geteuid() == 0:
-            link = self.folder / "link"
-            link.symlink_to(hook)
-            os.lchown(link, 12345, -1)
-            self.assertIn("is a link that belongs to user 12345", refused("--notify", f"sh {link}"))
-        for option in ("--notify", "--label-command"):
-            self.assertRegex(refused(option, "./hook.sh", status=2), f"read {option}: .* is relative")
-        self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
-        webhook.write_text("url https://127.0.0.1/\ntimeout 0\n")
-        self.assertIn(f"{webhook}:2:1: timeout has to be 1 to 600 seconds", refused("--webhook-file", webhook, status=3))
-        webhook.chmod(0o644)
-        self.assertIn("other users can read the secret", refused("--webhook-file", webhook))
+class Webhooks(Scheduled):
+    """Servers that are slow, and nights that try again: a test of its own."""
 
     @without_systemd
     def test_a_webhook_by_tls(self):
@@ -211,6 +120,101 @@ class Nightly(Scheduled):
         for _ in range(2):
             self.assertNotIn("not taken", self.virtrain("schedule", "run", "nightly", status=1).err)
         self.assertEqual(len(posts), 2)  # of images/s and of the ratio, once
+
+
+class Nightly(Scheduled):
+    @without_systemd
+    def test_add_list_run_remove(self):
+        self.table.write_text(MINE)
+        add = ("schedule", "add", self.scenario, "--at", "2:00", "--days", "mon-fri", "--db", self.database)
+        self.assertIn("7d", self.virtrain(*add, "--keep", "3d", status=2).err)
+        self.virtrain(*add, "--keep", "9d")
+        added = self.table.read_text()
+        self.assertTrue(added.startswith(MINE + "0 2 * * mon,tue,wed,thu,fri "), added)
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        self.assertEqual([(one["name"], one["last_run"]) for one in listed], [("nightly", None)])
+        self.virtrain("schedule", "add", self.scenario, "--at", "3:00", "--db", self.database, status=2)
+        self.assertIn("is a folder", self.virtrain(*add[:-1], self.folder, "--name", "other", status=2).err)
+        self.assertEqual(self.table.read_text(), added)
+        with open(self.table, encoding="utf-8") as table:
+            self.assertTrue(table.read().endswith("# virtrain schedule nightly\n"))
+        self.database.touch()  # as mktemp makes one
+        ran = self.virtrain("schedule", "run", "nightly")
+        self.assertIn("0 losses are open", ran.out)
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        self.assertEqual(listed[0]["last_result"], "done")
+        self.assertNotIn("thinned", ran.out)
+        self.the_next_nights_thin_this_one()
+        self.virtrain("schedule", "remove", "nightly")
+        self.assertEqual(self.table.read_text(), MINE)
+        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+        self.assertIn("experiment", self.virtrain("list", "--db", self.database).out)
+
+    def test_what_cannot_run_is_refused_before_anything_is_written(self):
+        self.table.write_text(MINE)
+        bad = self.folder / "bad.yaml"
+        bad.write_text(small_scenario(name="bad", pears=1))
+        unable = self.folder / "unable.yaml"
+        unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
+        of_bisect = self.folder / "of-bisect.yaml"
+        of_bisect.write_text(small_scenario(name="nightly.bisect"))
+        without_image = self.folder / "without-image.yaml"
+        guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
+        without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
+        for arguments, status, words in [
+                ((bad, "--at", "2:00"), 3, "pears"),
+                ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
+                ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
+                ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
+                ((of_bisect, "--at", "2:00"), 2, "give it another name"),
+                ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
+                ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
+                ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(words, self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status).err)
+        self.assertEqual(self.table.read_text(), MINE)
+        self.assertFalse(self.database.exists())
+        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+
+    def test_what_others_could_change_is_refused(self):
+        hook = self.folder / "hook.sh"
+        hook.write_text("true\n")
+        webhook = self.folder / "webhook"
+        webhook.write_text("url https://127.0.0.1/\n")
+        webhook.chmod(0o600)
+        plain = self.folder / "plain"
+        plain.write_text("url http://example.com/s3cret\n")
+        plain.chmod(0o600)
+
+        def refused(*options, status=4):
+            result = self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, *options, status=status)
+            self.assertNotIn("s3cret", result.err)
+            self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
+            return result.err
+
+        for path, options in ((self.scenario, ()), (hook, ("--notify", f"sh {hook}")), (hook, ("--label-command", f"sh {hook}")),
+                              (webhook, ("--webhook-file", webhook)), (self.folder, ())):
+            with self.subTest(path=path):
+                mode = path.stat().st_mode & 0o777
+                path.chmod(mode | 0o020)
+                self.assertIn(f"chmod go-w {path}", refused(*options))
+                path.chmod(mode)
+                if os.geteuid() == 0:
+                    os.chown(path, 12345, -1)
+                    self.assertIn("belongs to user 12345", refused(*options))
+                    os.chown(path, 0, -1)
+        if os.geteuid() == 0:
+            link = self.folder / "link"
+            link.symlink_to(hook)
+            os.lchown(link, 12345, -1)
+            self.assertIn("is a link that belongs to user 12345", refused("--notify", f"sh {link}"))
+        for option in ("--notify", "--label-command"):
+            self.assertRegex(refused(option, "./hook.sh", status=2), f"read {option}: .* is relative")
+        self.assertIn(f"{plain}:1:1: the URL has to begin with https://", refused("--webhook-file", plain, status=3))
+        webhook.write_text("url https://127.0.0.1/\ntimeout 0\n")
+        self.assertIn(f"{webhook}:2:1: timeout has to be 1 to 600 seconds", refused("--webhook-file", webhook, status=3))
+        webhook.chmod(0o644)
+        self.assertIn("other users can read the secret", refused("--webhook-file", webhook))
 
     def the_next_nights_thin_this_one(self):
         def last_night_began(when):

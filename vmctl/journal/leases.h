@@ -54,7 +54,8 @@ class LeaseJournal {
 
   /// Takes all of the exclusive resources ("core:3", "device:0000:17:00.0") or none: Error(busy) naming the
   /// holder, Error(host_unable) for a device in quarantine. What the same owner already holds is no conflict,
-  /// nor what is held on another host; what a dead owner holds is taken over.
+  /// nor what is held on another host, which then has its own claims alone; what a dead owner holds is taken
+  /// over.
   void acquire(const Owner& owner, const std::vector<std::string>& resources);
   /// Gives these back.
   void release(const Owner& owner, const std::vector<std::string>& resources);

@@ -18,6 +18,7 @@
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/system/log.h"
+#include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/process/child.h"
@@ -61,7 +62,9 @@ bool has_process(uid_t id) {
   const auto processes = entries_of("/proc");
   return std::ranges::any_of(processes, [id](const auto& process) {
     struct stat status {};
-    return ::stat(process.c_str(), &status) == 0 && status.st_uid == id;
+    if (::stat(process.c_str(), &status) != 0 || status.st_uid != id) { return false; }
+    const auto pid = parse_integer(process.filename().string());
+    return pid && process_info(static_cast<pid_t>(*pid));  // a zombie has ended
   });
 }
 

@@ -206,6 +206,7 @@ void DeviceLender::use(EffectKind kind, const std::string& name) {
 
 std::vector<std::string> DeviceLender::stop_using_all() {
   auto uses = std::exchange(uses_, {});
+  if (uses.empty()) { return {}; }
   const auto was_used = [&](const Effect& effect) {
     return std::ranges::any_of(
         uses, [&](const Use& use) { return use.kind == effect.kind && use.name == effect.name; });
@@ -217,7 +218,8 @@ std::vector<std::string> DeviceLender::stop_using_all() {
   } catch (const Error& error) { return {fmt::format("what runs share stays as it is: {}", error.what())}; }
   std::vector<std::string> failures;
   for (const auto& effect : effects) {
-    if (!was_used(effect)) { continue; }
+    const bool is_of_this_host = effect.owner.boot_id == owner_.boot_id;  // the journal may be others', too
+    if (!was_used(effect) || !is_of_this_host) { continue; }
     try {
       undo_and_forget(journal_, effect);
     } catch (const std::exception& failure) {

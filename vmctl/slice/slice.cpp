@@ -282,7 +282,9 @@ void end_processes(const std::string& name, const std::vector<std::filesystem::p
     const bool is_ours = members.contains(process.pid) ||
                          (is_of_us(std::filesystem::path("/proc") / std::to_string(process.pid)) &&
                           process_variable(process.pid, slice_variable) == name);
-    if (is_ours) { kill_and_wait(process.pid, process.start_time); }
+    if (is_ours && !kill_and_wait(process.pid, process.start_time)) {
+      throw Error("end slice " + name, ErrorCode::io, fmt::format("process {} does not end", process.pid));
+    }
   }
 }
 

@@ -24,8 +24,8 @@ NodeBudget::NodeBudget()
           {"", "messages", false, {5'000, 50'000}},
           {"", "bytes", true, {4 << 20, 64 << 20}},
           // Asked for once a second. After a pause of the node, or of ours (a locked database is waited for),
-          // some minutes of them come at once.
-          {"telemetry", "telemetry messages", false, {2, 600}},
+          // three minutes of them come at once.
+          {"telemetry", "telemetry messages", false, {2, 180}},
           // mpirun starts one daemon a node.
           {"rsh", "remote shells", false, {2, 256}},
           {"rsh_closed", "ends of remote shells", false, {2, 256}},

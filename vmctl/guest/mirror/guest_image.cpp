@@ -155,7 +155,9 @@ void prune(const fs::path& images) {
   constexpr std::size_t keep = 3;
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
   for (const auto& folder : entries_of(images)) {
-    if (is_hash(folder.filename().string())) { found.emplace_back(fs::last_write_time(folder), folder); }
+    if (is_hash(folder.filename().string()) || fs::exists(folder / "manifest.json")) {
+      found.emplace_back(fs::last_write_time(folder), folder);
+    }
   }
   std::sort(found.rbegin(), found.rend());
   const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);

@@ -37,7 +37,7 @@ TEST_CASE("a bucket fills up with time and never beyond its rim") {
 }
 
 TEST_CASE("row 6: each kind of message has its limit, and all together") {
-  CHECK(burst_of("telemetry", 100) == 600);
+  CHECK(burst_of("telemetry", 100) == 180);
   CHECK(burst_of("rsh", 100) == 256);
   CHECK(burst_of("rsh_closed", 100) == 256);
   CHECK(burst_of("announce", 100) == 4);
