@@ -113,6 +113,21 @@ TEST_CASE("a signal reaches the whole process group, and its death is reported a
   });
 }
 
+TEST_CASE("a process that reads nothing keeps no request from being served") {
+  Session session;
+  session.run(+[](Session& s) -> Task {
+    auto said = std::make_shared<Collected>();
+    const auto spec = command({"sleep", "1000"});
+    const auto process = co_await s.client().start(spec, Collected::events(said));
+    const std::string more_than_a_pipe_holds(512U << 10, 'x');
+    co_await s.client().write_stdin(process, more_than_a_pipe_holds, false);
+    co_await s.client().signal(process, SIGKILL);
+    const std::function<bool()> ended = [said] { return said->status.has_value(); };
+    co_await s.until(ended);
+    CHECK(said->status == 128 + SIGKILL);
+  });
+}
+
 TEST_CASE("a program that is not there is an error in words, and the agent goes on") {
   Session session;
   session.run(+[](Session& s) -> Task {

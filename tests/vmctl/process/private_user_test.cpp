@@ -72,7 +72,7 @@ TEST_CASE("row 2: what root takes back leads nowhere else, and nobody is left wh
     if (there) { CHECK((S_ISREG(status_of(work / name).st_mode) && status_of(work / name).st_uid == 0)); }
   }
   CHECK_FALSE(fs::exists(fs::symlink_status(work / "out/late")));
-  const auto processes = run_command({"pgrep", "-u", std::to_string(user.id())});
+  const auto processes = run_command({"pgrep", "--runstates", "R,S,D,T", "-u", std::to_string(user.id())});
   CHECK(processes.out.empty());
 }
 
