@@ -14,6 +14,11 @@ bool is_trusted_owner(uid_t owner) {
   return owner == 0 || owner == ::geteuid() || (::lstat("/", &root) == 0 && owner == root.st_uid);
 }
 
+uid_t folder_owner(const std::filesystem::path& folder) {
+  struct stat status {};
+  return ::stat(folder.c_str(), &status) == 0 ? status.st_uid : 0;
+}
+
 void refuse_links_of_others(const std::filesystem::path& path, const std::string& operation) {
   for (auto part = std::filesystem::absolute(path).lexically_normal(); part.has_relative_path();
        part = part.parent_path()) {

@@ -75,6 +75,12 @@ std::optional<std::string> process_variable(pid_t pid, std::string_view name) {
   return std::nullopt;
 }
 
+std::optional<uid_t> user_of(pid_t pid) {
+  const auto status = read_file(proc_dir(pid) / "status").value_or("");
+  const auto number = parse_integer(split(line_value(status, "Uid"), '\t').at(0));  // the real one is first
+  return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
+}
+
 std::vector<pid_t> process_tree(pid_t root) {
   const auto processes = all_processes();
   std::vector<pid_t> tree{root};

@@ -32,6 +32,8 @@ std::vector<std::string> process_arguments(pid_t pid);
 /// Value of a variable in a process's environment at its start; nothing if it has none or is not ours to
 /// read.
 std::optional<std::string> process_variable(pid_t pid, std::string_view name);
+/// The real user of a process: everybody may read it, unlike the environment. Nothing of one that is gone.
+std::optional<uid_t> user_of(pid_t pid);
 /// The process and everything below it, parents first.
 std::vector<pid_t> process_tree(pid_t root);
 /// SIGKILL and wait until it has ended; false if it is still there after 5 s.

@@ -35,8 +35,7 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
     int open_outputs = 2;
     int held_up = 0;  ///< of them those whose output waits for the coordinator to read
     std::optional<int> exit_status;
-    std::unique_ptr<asio::steady_timer>
-        changed;  ///< cancelled at each change of open_outputs and exit_status
+    std::unique_ptr<asio::steady_timer> changed;  ///< cancelled when open_outputs or exit_status changes
   };
   using RshClient = std::shared_ptr<Connection>;
 

@@ -158,9 +158,8 @@ class Night {
   /// container that shares the host and not its claims, a clean of everything would take the host's runs for
   /// dead.
   void clean_up_after_killed_nights() {
-    CommandOptions options;
+    auto options = stoppable();
     options.deadline = std::chrono::minutes(10);
-    options.next_signal = [this] { return stop_.next(); };
     const auto warn = [&](const std::string& reason) {
       log::warning("what a killed night left could not be removed; this night runs all the same",
                    {{"schedule", schedule_.name}, {"reason", reason}});
@@ -183,9 +182,8 @@ class Night {
     if (schedule_.label_command.empty()) { return ""; }
     try {
       require_only_ours_in(schedule_.label_command, "--label-command");
-      CommandOptions options;
+      auto options = stoppable();
       options.max_output_bytes = std::size_t{64} << 10;
-      options.next_signal = [this] { return stop_.next(); };
       const auto said = run_command({"/bin/sh", "-c", schedule_.label_command}, options);
       if (said.exit_status != 0) {
         throw Error("run the --label-command", ErrorCode::io,
@@ -200,12 +198,18 @@ class Night {
     }
   }
 
+  /// Of a command that hears what this process is told.
+  CommandOptions stoppable() {
+    CommandOptions options;
+    options.next_signal = [this] { return stop_.next(); };
+    return options;
+  }
+
   /// How the scenario is run: till its tear-down is done, whatever becomes of this process.
   CommandOptions run_options() {
-    CommandOptions options;
+    auto options = stoppable();
     options.deadline = std::chrono::hours(24);
     options.grace = std::chrono::minutes(5);  // as TimeoutStopSec= has it
-    options.next_signal = [this] { return stop_.next(); };
     options.ends_with_us = true;
     options.inherited = lock_.get();
     return options;

@@ -141,19 +141,16 @@ std::filesystem::path folder_of_user_units() {
       return std::filesystem::path(line.substr(variable.size())) / "systemd/user";
     }
   }
-  const char* home = std::getenv("HOME");
-  return home != nullptr && *home == '/' ? std::filesystem::path(home) / ".config/systemd/user"
-                                         : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user";
+  return home_folder() / ".config/systemd/user";
 }
 
 /// The system's for root, else this user's.
 std::unique_ptr<Installer> own_systemd() {
-  const bool system = ::geteuid() == 0, is_reachable = is_systemd_reachable();
-  const std::filesystem::path folder = system ? "/etc/systemd/system"
-                                       : is_reachable
-                                           ? folder_of_user_units()
-                                           : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user";
-  return systemd_installer(folder, system, is_reachable);
+  const bool is_reachable = is_systemd_reachable();
+  if (::geteuid() == 0) { return systemd_installer("/etc/systemd/system", true, is_reachable); }
+  const auto folder =
+      is_reachable ? folder_of_user_units() : user_folder("XDG_CONFIG_HOME", ".config") / "systemd/user";
+  return systemd_installer(folder, false, is_reachable);
 }
 
 }  // namespace

@@ -114,13 +114,15 @@ void require_only_ours_in(const std::string& command, const std::string& option)
   const auto run = std::ranges::find_if_not(words, is_assignment);
   for (const auto& word : words) {
     const bool is_path = word.find('/') != std::string::npos;
-    const bool is_relative = is_path && word.front() != '/' && word.front() != '$' && !is_assignment(word);
+    const bool is_relative = is_path && word.front() != '/' && !is_assignment(word);
     const bool of_a_home = word.front() == '~' && word.find('/') > 1;  // "~eve/x"
     std::error_code ignored;
     if (is_relative && ((run != words.end() && &word == &*run) || of_a_home || fs::exists(word, ignored))) {
-      throw Error(
-          "read " + option, ErrorCode::usage,
-          excerpt(word) + " is relative, and a timer starts it in another folder; give its whole path");
+      throw Error("read " + option, ErrorCode::usage,
+                  excerpt(word) +
+                      (word.front() == '$'
+                           ? " is where a variable says, and a timer has others; give its whole path"
+                           : " is relative, and a timer starts it in another folder; give its whole path"));
     }
     for (const auto& path : absolute_paths_in(word)) { require_only_ours_named(path); }
   }

@@ -106,8 +106,7 @@ std::string reachable_libvirt() {
 /// One run's part of the host.
 struct LocalHost::Run {
   std::unique_ptr<HostClaims> claims = open_claims();
-  HostClaims living{
-      living_folder()};  ///< for those who share the state folder, but see no process of this run
+  HostClaims living{living_folder()};  ///< told to who shares the state folder and sees no process of ours
   LeaseJournal journal;
   RunState state;
   DeviceLender lender;

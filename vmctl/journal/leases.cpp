@@ -80,9 +80,9 @@ Owner read_owner(SQLite::Statement& row, int at) {
   return owner;
 }
 
-/// Of a live run on another host that shares the state folder: it has that host's cores and devices.
-bool is_elsewhere(const Owner& owner) {
-  return owner.boot_id != boot_id() && is_alive(owner);
+/// A live run on another host that shares the state folder has that host's cores and devices.
+bool lives_here(const Owner& owner) {
+  return owner.boot_id == boot_id() && is_alive(owner);
 }
 
 bool same(const Owner& a, const Owner& b) {
@@ -198,7 +198,7 @@ struct LeaseJournal::Impl {
                   resource);
     if (holder.executeStep()) {
       const Owner held_by = read_owner(holder, 0);
-      if (!same(held_by, owner) && is_alive(held_by) && !is_elsewhere(held_by)) {
+      if (!same(held_by, owner) && lives_here(held_by)) {
         throw Error("lease " + resource, ErrorCode::busy,
                     fmt::format("held by experiment {} (pid {}, results in {})", held_by.experiment,
                                 held_by.pid, held_by.results_db));
@@ -300,9 +300,7 @@ std::vector<int> LeaseJournal::leased_cores() const {
   constexpr std::string_view prefix = "core:";
   std::vector<int> cores;
   for (const auto& lease : leases()) {
-    if (!lease.resource.starts_with(prefix) || !is_alive(lease.owner) || is_elsewhere(lease.owner)) {
-      continue;
-    }
+    if (!lease.resource.starts_with(prefix) || !lives_here(lease.owner)) { continue; }
     if (const auto core = parse_integer(lease.resource.substr(prefix.size()))) {
       cores.push_back(static_cast<int>(*core));
     }
@@ -313,7 +311,8 @@ std::vector<int> LeaseJournal::leased_cores() const {
 std::map<std::string, Owner> LeaseJournal::device_owners() const {
   std::map<std::string, Owner> owners;
   for (const auto& lease : leases()) {
-    if (lease.resource.starts_with(device_prefix) && !is_elsewhere(lease.owner)) {
+    const bool may_be_here = lease.owner.boot_id == boot_id() || !is_alive(lease.owner);
+    if (lease.resource.starts_with(device_prefix) && may_be_here) {
       owners[lease.resource.substr(device_prefix.size())] = lease.owner;
     }
   }

@@ -226,6 +226,18 @@ bool remove_cgroup(const fs::path& folder) {
   return false;
 }
 
+std::set<pid_t> processes_in_cgroup(const fs::path& group) {
+  std::set<pid_t> members;
+  for (const auto& line : split(read_file(group / "cgroup.procs").value_or(""), '\n')) {
+    if (const auto pid = parse_integer(line)) { members.insert(static_cast<pid_t>(*pid)); }
+  }
+  for (const auto& entry : entries_of(group)) {
+    std::error_code gone;
+    if (fs::is_directory(fs::symlink_status(entry, gone))) { members.merge(processes_in_cgroup(entry)); }
+  }
+  return members;
+}
+
 std::vector<fs::path> find_slice_cgroups() {
   constexpr int most_depth = 4;  // controller, then container or session
   std::vector<fs::path> found;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,8 @@ std::string lacks_cgroups(const NodeLimits& limits);
 std::optional<pid_t> maker_of_tried_cgroup(const std::string& name);
 /// Removes a group whose processes are gone; waits a little for the kernel. False if it is still in use.
 bool remove_cgroup(const std::filesystem::path& folder);
+/// As the kernel lists them, those of groups below it too.
+std::set<pid_t> processes_in_cgroup(const std::filesystem::path& group);
 /// Every slice's group on this host: folders named "vt-...".
 std::vector<std::filesystem::path> find_slice_cgroups();
 

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,13 +14,12 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/files/reading.h"
+#include "common/files/file_trust.h"
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "common/text/cpu_list.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/paths.h"
@@ -264,25 +262,16 @@ class RunningSlice final : public Slice {
   bool destroyed_ = false;
 };
 
-/// Others may give things of theirs any name.
-bool is_of_us(const std::filesystem::path& folder) {
-  struct stat status {};
-  return ::stat(folder.c_str(), &status) == 0 && status.st_uid == ::geteuid();
-}
-
-/// Without namespaces nothing ends them with their helper, if that one was killed.
+/// What is in these groups, and what says that it is of this slice: without namespaces nothing ends them with
+/// their helper, if that one was killed.
 void end_processes(const std::string& name, const std::vector<std::filesystem::path>& groups) {
   std::set<pid_t> members;
-  for (const auto& group : groups) {
-    for (const auto& line : split(read_file(group / "cgroup.procs").value_or(""), '\n')) {
-      if (const auto pid = parse_integer(line)) { members.insert(static_cast<pid_t>(*pid)); }
-    }
-  }
+  for (const auto& group : groups) { members.merge(processes_in_cgroup(group)); }
   for (const auto& process : all_processes()) {
-    const bool is_ours = members.contains(process.pid) ||
-                         (is_of_us(std::filesystem::path("/proc") / std::to_string(process.pid)) &&
-                          process_variable(process.pid, slice_variable) == name);
-    if (is_ours && !kill_and_wait(process.pid, process.start_time)) {
+    const bool is_in =
+        members.contains(process.pid) ||
+        (user_of(process.pid) == ::geteuid() && process_variable(process.pid, slice_variable) == name);
+    if (is_in && !kill_and_wait(process.pid, process.start_time)) {
       throw Error("end slice " + name, ErrorCode::io, fmt::format("process {} does not end", process.pid));
     }
   }
@@ -292,7 +281,10 @@ void end_processes(const std::string& name, const std::vector<std::filesystem::p
 
 void remove_rest_of_slice(const SliceSpec& spec) {
   auto groups = find_slice_cgroups();
-  std::erase_if(groups, [&](const auto& group) { return group.filename() != spec.name || !is_of_us(group); });
+  // Others may give groups of theirs any name.
+  std::erase_if(groups, [&](const auto& group) {
+    return group.filename() != spec.name || folder_owner(group) != ::geteuid();
+  });
   std::vector<std::string> failures;
   const auto attempt = [&](const auto& step) {
     try {

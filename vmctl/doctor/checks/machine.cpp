@@ -8,6 +8,7 @@
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 #include "vmctl/machine/version_limits.h"
+#include "vmctl/resources/devices/kvm_device.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -80,8 +81,7 @@ CheckAnswer qemu_may_open_kvm(const DeviceHost& host) {
   if (::stat((host.root / "dev/kvm").c_str(), &status) != 0) { return {"/dev/kvm went away"}; }
   const auto group = group_name(host, status.st_gid);
   const auto found = fmt::format("{:04o} group {}", status.st_mode & 07777, group);
-  const bool for_all = (status.st_mode & 0006) == 0006;  // QEMU's user is among them
-  if (for_all || (group == "kvm" && (status.st_mode & 0660) == 0660)) { return {found}; }
+  if (lets_qemu_open(status.st_mode, group == "kvm")) { return {found}; }
   return {
       found,
       "chgrp kvm /dev/kvm; chmod 660 /dev/kvm (libvirt otherwise probes QEMU for 80 s at every start; `run` "

@@ -126,9 +126,10 @@ bool libraries_are_unchanged(const fs::path& folder) {
   return true;
 }
 
+constexpr const char* image_files[] = {"kernel", "initrd", "root", "manifest.json"};
+
 bool is_whole(const fs::path& image) {
-  constexpr const char* files[] = {"kernel", "initrd", "root", "manifest.json"};
-  return std::ranges::all_of(files, [&](const char* name) { return fs::exists(image / name); });
+  return std::ranges::all_of(image_files, [&](const char* name) { return fs::exists(image / name); });
 }
 
 std::optional<GuestImage> find_image(const fs::path& images, const std::string& key) {
@@ -216,9 +217,7 @@ void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann:
   }
   write_file_atomically(folder / "initrd", initrd);
   write_file_atomically(folder / "manifest.json", manifest.dump(1) + "\n");
-  for (const auto* name : {"kernel", "initrd", "root", "manifest.json"}) {
-    ::chmod((folder / name).c_str(), 0644);
-  }
+  for (const auto* name : image_files) { ::chmod((folder / name).c_str(), 0644); }
   ::chmod(folder.c_str(), 0755);
   for (const auto& file : {folder / "kernel", folder / "root", folder}) { sync_file(file); }
 }

@@ -12,6 +12,8 @@
 namespace virtrain::vmctl {
 namespace {
 
+constexpr mode_t kvm_mode = 0660;
+
 /// Who may open the device.
 struct Access {
   gid_t group = 0;
@@ -56,13 +58,16 @@ void close(const Effect& effect) {
 
 }  // namespace
 
+bool lets_qemu_open(mode_t mode, bool of_group_kvm) {
+  constexpr mode_t of_others = 0006;  // QEMU's user is among them
+  return (of_group_kvm && (mode & kvm_mode) == kvm_mode) || (mode & of_others) == of_others;
+}
+
 std::optional<Effect> kvm_device_effect(const std::string& device) {
-  constexpr mode_t kvm_mode = 0660, of_others = 0006;
   const auto now = access_now(device);
   const group* kvm = ::getgrnam("kvm");
   if (::geteuid() != 0 || !now || kvm == nullptr) { return std::nullopt; }
-  if (now->group == kvm->gr_gid && (now->mode & kvm_mode) == kvm_mode) { return std::nullopt; }
-  if ((now->mode & of_others) == of_others) { return std::nullopt; }  // QEMU's user is among all others
+  if (lets_qemu_open(now->mode, now->group == kvm->gr_gid)) { return std::nullopt; }
   const Change<Access> change{*now, {kvm->gr_gid, now->mode | kvm_mode}};
   return Effect{.kind = EffectKind::kvm_device, .name = device, .state = to_state(change)};
 }

@@ -4,10 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
-#include "common/files/reading.h"
 #include "common/system/process_info.h"
-#include "common/text/text.h"
-#include "common/text/units.h"
 
 namespace virtrain::vmctl {
 
@@ -30,12 +27,6 @@ std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
   const auto& others = caller.other_harnesses;
   return others.empty() ? ""
                         : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());
-}
-
-std::optional<uid_t> user_of(pid_t pid) {
-  const auto status = read_file(fmt::format("/proc/{}/status", pid)).value_or("");
-  const auto number = parse_integer(split(line_value(status, "Uid"), '\t').at(0));  // the real one is first
-  return number ? std::optional(static_cast<uid_t>(*number)) : std::nullopt;
 }
 
 std::optional<uid_t> holder_of(std::optional<uid_t> user) {

@@ -23,9 +23,6 @@ Caller this_caller();
 /// can own it. `holder`: whose it is; nothing where libvirt's system instance holds it for whoever asked.
 std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder);
 
-/// The real user of a process: everybody may read it, unlike the environment. Nothing of one that is gone.
-std::optional<uid_t> user_of(pid_t pid);
-
 /// Whose a thing of this user is: libvirt's system instance runs QEMU as an account of its own for whoever
 /// asked.
 std::optional<uid_t> holder_of(std::optional<uid_t> user);

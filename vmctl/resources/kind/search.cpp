@@ -1,7 +1,5 @@
 #include "vmctl/resources/kind/search.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -126,11 +124,6 @@ CleanupView Search::sorted() {
                            [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
   view_.live = live_experiments_;
   return std::move(view_);
-}
-
-uid_t folder_owner(const fs::path& folder) {
-  struct stat status {};
-  return ::stat(folder.c_str(), &status) == 0 ? status.st_uid : 0;
 }
 
 }  // namespace virtrain::vmctl

@@ -71,6 +71,4 @@ class Search {
 /// Who alone makes network devices and namespaces.
 inline constexpr uid_t root_user = 0;
 
-uid_t folder_owner(const std::filesystem::path& folder);
-
 }  // namespace virtrain::vmctl

@@ -1,12 +1,10 @@
 #include <unistd.h>
 
-#include <filesystem>
+#include <set>
 
 #include "common/error.h"
-#include "common/files/reading.h"
+#include "common/files/file_trust.h"
 #include "common/system/process_info.h"
-#include "common/text/text.h"
-#include "common/text/units.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 #include "vmctl/slice/cgroups.h"
@@ -15,24 +13,12 @@
 namespace virtrain::vmctl {
 namespace {
 
-namespace fs = std::filesystem;
-
-void add_members(const fs::path& group, std::set<pid_t>& members) {
-  for (const auto& line : split(read_file(group / "cgroup.procs").value_or(""), '\n')) {
-    if (const auto pid = parse_integer(line)) { members.insert(static_cast<pid_t>(*pid)); }
-  }
-  for (const auto& entry : entries_of(group)) {
-    std::error_code gone;
-    if (fs::is_directory(fs::symlink_status(entry, gone))) { add_members(entry, members); }
-  }
-}
-
 /// The processes in groups that the caller has made for slices, and in groups below them: as the kernel lists
 /// them, for anybody can give a group of their own the same name.
 std::set<pid_t> processes_in_groups_of_caller(const Search& search) {
   std::set<pid_t> members;
   for (const auto& group : find_slice_cgroups()) {
-    if (folder_owner(group) == search.caller().user) { add_members(group, members); }
+    if (folder_owner(group) == search.caller().user) { members.merge(processes_in_cgroup(group)); }
   }
   return members;
 }

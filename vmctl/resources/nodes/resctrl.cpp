@@ -1,5 +1,6 @@
 #include "vmctl/slice/resctrl.h"
 
+#include "common/files/file_trust.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 

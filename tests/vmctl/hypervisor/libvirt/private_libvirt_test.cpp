@@ -8,7 +8,6 @@
 #include "common/system/process_info.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
-#include "vmctl/resources/kind/caller.h"
 
 namespace virtrain::vmctl {
 namespace {
