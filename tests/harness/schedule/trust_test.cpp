@@ -72,6 +72,8 @@ TEST_CASE("what others could change is seen wherever a command names it") {
   }
   CHECK_THAT(refusal_of_command("~eve/x"), Contains("is relative"));
   CHECK_THAT(refusal_of_command("sh ~eve/x"), Contains("is relative"));
+  CHECK_THAT(refusal_of_command("$HOME/x"), Contains("a variable says"));
+  CHECK_THAT(refusal_of_command("A=/b $HOME/x"), Contains("a variable says"));
   ::chmod(open.c_str(), 0644);
   ::chmod(plain.c_str(), 0644);
   for (const auto& command :
