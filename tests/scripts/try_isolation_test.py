@@ -16,14 +16,17 @@ LOADER.exec_module(MODULE)
 
 class VerdictTest(unittest.TestCase):
     def test_an_interval_that_nothing_lies_outside_of_finds_nothing(self):
-        def verdict(expected, low, high):
-            return MODULE.Found("what", "why", expected, expected, low, high).verdict()
+        def verdict(expected, low, high, expected_at_most=None):
+            return MODULE.Found("what", "why", expected, expected, low, high, expected_at_most).verdict()
         self.assertEqual(verdict(0.10, 0.08, 0.12), "inside")
         self.assertEqual(verdict(0.10, -0.02, 0.22), "TOO WIDE")  # no loss at all would lie in it, too
         self.assertEqual(verdict(0.94, 0.84, 1.0), "TOO WIDE")
         self.assertEqual(verdict(0.50, 0.42, 0.58), "inside")
         self.assertEqual(verdict(0.50, 0.51, 0.58), "OUTSIDE")
         self.assertEqual(verdict(0.50, None, None), "OUTSIDE")
+        self.assertEqual(verdict(0.495, 0.496, 0.497, 0.50), "inside")  # of a range as much as of a single figure
+        self.assertEqual(verdict(0.495, 0.501, 0.503, 0.50), "OUTSIDE")
+        self.assertEqual(verdict(0.495, 0.490, 0.494, 0.50), "OUTSIDE")
 
 
 unittest.main()
