@@ -42,7 +42,7 @@ struct TenantEvidence {
   std::int64_t ranks_per_node = 1;
   bool shared_host = false;  ///< bare_metal_shared: ranks carry the host's own name
   std::int64_t network_bytes_required = 0;
-  std::int64_t network_bytes_measured = 0;
+  std::optional<std::int64_t> network_bytes_measured = 0;  ///< nothing: could not be read
   std::vector<RankState> ranks;
   std::int64_t images_per_rank = 0;  ///< that were planned
   std::int64_t released_ns = 0;      ///< when the barrier let them go

@@ -113,10 +113,12 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
     if (before.size() > 1 || after.size() > 1) {
       reasons.push_back(tenant.name + ": its ranks hold different parameters");
     }
-    if (tenant.network_bytes_measured < tenant.network_bytes_required) {
-      reasons.push_back(fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
-                                    tenant.name, tenant.network_bytes_measured,
-                                    tenant.network_bytes_required));
+    if (tenant.network_bytes_measured.value_or(0) < tenant.network_bytes_required) {
+      reasons.push_back(tenant.network_bytes_measured
+                            ? fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
+                                          tenant.name, *tenant.network_bytes_measured,
+                                          tenant.network_bytes_required)
+                            : tenant.name + ": what its network carried could not be read");
     }
     for (const auto& node : tenant.nodes) {
       if (!node.has_own_kernel) { continue; }

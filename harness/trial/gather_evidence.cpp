@@ -31,7 +31,7 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
                       placed.ranks_per_node,
                       trial.is_shared(),
                       *tenant.record.network_bytes_required,
-                      *tenant.record.network_bytes_measured,
+                      tenant.record.network_bytes_measured,
                       tenant.job->ranks(),
                       placed.workload.images_per_rank(),
                       tenant.job->released_ns()};
@@ -78,11 +78,12 @@ std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& te
                                    gradient_bytes_per_step(workload, tenant.job->ranks()));
 }
 
-std::int64_t network_bytes_measured(const LiveTenant& tenant) {
+std::optional<std::int64_t> network_bytes_measured(const LiveTenant& tenant) {
   double sent = 0;  // guests may have said any numbers
   for (const auto& node : tenant.nodes) {
+    if (!node.after) { return std::nullopt; }
     // Less than before where the counter is gone.
-    sent += static_cast<double>(std::max(node.after.network_tx_bytes, node.before.network_tx_bytes) -
+    sent += static_cast<double>(std::max(node.after->network_tx_bytes, node.before.network_tx_bytes) -
                                 node.before.network_tx_bytes);
   }
   constexpr double most = 9e18;

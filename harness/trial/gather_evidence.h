@@ -15,8 +15,8 @@ TrialEvidence gather_evidence(LiveTrial& trial);
 std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial);
 
 /// Bytes that each of the tenant's nodes must have sent for its all-reduces, and those that they did on
-/// average.
+/// average; nothing where that could not be read.
 std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant);
-std::int64_t network_bytes_measured(const LiveTenant& tenant);
+std::optional<std::int64_t> network_bytes_measured(const LiveTenant& tenant);
 
 }  // namespace virtrain::harness

@@ -21,8 +21,9 @@ struct TrialNode {
   LiveNode& live;
   results::Node record = {};
   std::vector<results::Telemetry> telemetry = {};  ///< not stored yet
-  vmctl::NodeCounters before = {}, after = {};
-  vmctl::GuestTopology topology = {};  ///< of a guest with devices
+  vmctl::NodeCounters before = {};
+  std::optional<vmctl::NodeCounters> after = {};  ///< nothing where the host could not read them at the end
+  vmctl::GuestTopology topology = {};             ///< of a guest with devices
   std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
   /// A guest, until libvirt fails to answer for it.
   bool visible_from_host = live.made.has_own_kernel;

@@ -197,24 +197,20 @@ asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> Tri
   }
 }
 
-asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialNode::*into) {
+asio::awaitable<void> read_first_counters(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
-    for (auto& node : tenant.nodes) { node.*into = co_await counters_of(trial.context, node.live); }
+    for (auto& node : tenant.nodes) { node.before = co_await counters_of(trial.context, node.live); }
   }
 }
 
 asio::awaitable<void> read_last_counters(LiveTrial& trial) {
   try {
-    co_await read_counters(trial, &TrialNode::after);
+    for (auto& tenant : trial.tenants) {
+      for (auto& node : tenant.nodes) { node.after = co_await counters_of(trial.context, node.live); }
+    }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::interrupted) { throw; }
     trial.event("the nodes' counters could not be read at the end", {{"reason", error.what()}});
-    for (auto& tenant : trial.tenants) {
-      for (auto& node : tenant.nodes) {
-        node.after = node.before;
-        node.after.domain.reset();  // not measured, which is not zero
-      }
-    }
   }
 }
 

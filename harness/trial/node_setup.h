@@ -27,9 +27,9 @@ asio::awaitable<void> give_plans_to(LiveTrial& trial);
 asio::awaitable<void> take_plans_from(LiveTrial& trial);
 
 asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into);
-asio::awaitable<void> read_counters(LiveTrial& trial, vmctl::NodeCounters TrialNode::*into);
-/// After the run. Where the host cannot read them, what was measured still counts: they stay as before, and a
-/// rule that needs them says so.
+asio::awaitable<void> read_first_counters(LiveTrial& trial);
+/// After the run. Where the host cannot read them, what was measured still counts, and a rule that needs them
+/// says so.
 asio::awaitable<void> read_last_counters(LiveTrial& trial);
 
 /// Figures of each node alone, by virtrain-probe. They explain a gap; a trial whose probes fail is as good as

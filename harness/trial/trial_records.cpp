@@ -203,9 +203,9 @@ void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<Agg
 
 void store_node(LiveTrial& trial, const LiveTenant& tenant, TrialNode& node) {
   // The process's time and its threads' come from two readings, so a short interval may come out negative.
-  if (node.before.domain && node.after.domain) {
+  if (node.before.domain && node.after && node.after->domain) {
     node.record.helper_cpu_seconds =
-        std::max(0.0, static_cast<double>(node.after.domain->helper_cpu_ns) -
+        std::max(0.0, static_cast<double>(node.after->domain->helper_cpu_ns) -
                           static_cast<double>(node.before.domain->helper_cpu_ns)) *
         1e-9;
   }

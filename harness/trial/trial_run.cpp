@@ -215,7 +215,7 @@ asio::awaitable<void> TrialRun::barrier() {
       co_await agent.start_telemetry(telemetry_period, node.live.made.counted_cores);
     }
   }
-  co_await read_counters(trial_, &TrialNode::before);
+  co_await read_first_counters(trial_);
   context.host.watch_devices(device_addresses(trial_.placement));
   for (auto& tenant : trial_.tenants) {
     if (tenant.stress) { co_await tenant.stress->reach_level(std::min(level_deadline, time_left())); }

@@ -105,6 +105,8 @@ TEST_CASE("each reason stands alone") {
         "a rank 2 says 1e+308 images/s where its samples show 10");
   CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["hostname"] = "\x1b[2J"; }) ==
         "a rank 2 ran on \uFFFD[2J where t1n2 was planned");
+  CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured.reset(); }) ==
+        "a: what its network carried could not be read");
   CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured = 999; }) ==
         "a: its network carried 999 bytes a node, the all-reduces need 1000");
   CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = host_boot; }) ==
