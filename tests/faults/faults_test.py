@@ -159,6 +159,18 @@ def disk_full_while_vms_wait_for_their_next_trial():
         outside.assert_nothing_left()
 
 
+def a_vm_that_ends_while_it_waits_is_booted_anew():
+    text = outside.scenario(arms=["bare_metal", "vm"], pairs=3, reuse="case", workload={"steps": 10})
+    with outside.scratch() as folder:
+        run = outside.Run(folder, text)
+        run.wait_for_stage("run", 180, trial=4)  # as above: on bare metal while the VM waits for the sixth
+        (qemu,) = outside.qemu_pids(run)
+        os.kill(qemu, signal.SIGKILL)
+        assert run.end() == 0, run.log[-5:]
+        assert [trial["status"] for trial in run.trials()] == ["finished"] * 6, run.trials()
+        assert run.rows("SELECT count(*) AS n FROM event WHERE message LIKE 'a VM that was kept%'")[0]["n"] == 1
+
+
 def clean_marks_an_experiment_once_its_database_can_be_written():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
@@ -363,7 +375,8 @@ ALONE = (
     clean_of_one_experiment_removes_all_of_its_slices, libvirtd_stops_mid_trial)
 # Longer ones, of which the first half has a like.
 LATER_ALONE = (clean_marks_an_experiment_once_its_database_can_be_written,)
-LATER = (trainer_exits_non_zero_in_vm, guest_boots_too_slowly, agent_goes_silent, disk_full_while_vms_wait_for_their_next_trial)
+LATER = (trainer_exits_non_zero_in_vm, guest_boots_too_slowly, agent_goes_silent, disk_full_while_vms_wait_for_their_next_trial,
+         a_vm_that_ends_while_it_waits_is_booted_anew)
 
 if __name__ == "__main__":
     outside.main_in_halves({test.__name__: test for test in (*TOGETHER, *ALONE)}, {test.__name__: test for test in (*LATER, *LATER_ALONE)},

@@ -42,10 +42,10 @@ void reset_where_wanted(const std::vector<DeviceGrant>& grants) {
 
 }  // namespace
 
-void DeviceLender::perform(Effect effect, std::vector<Effect>& into) {
+void DeviceLender::perform(Effect effect, std::vector<Effect>* into) {
   effect.owner = owner_;
   effect.id = journal_.intent(owner_, effect.kind, effect.name, effect.state);
-  into.push_back(effect);
+  if (into != nullptr) { into->push_back(effect); }
   handler_of(effect.kind).make(effect);
   journal_.done(effect.id);
 }
@@ -56,7 +56,7 @@ void DeviceLender::lend_one(const DeviceGrant& grant) {
     const auto already = [&](const Effect& effect) {
       return effect.kind == planned.kind && effect.name == planned.name;
     };
-    if (std::none_of(done_.begin(), done_.end(), already)) { perform(planned, done_); }
+    if (std::none_of(done_.begin(), done_.end(), already)) { perform(planned, &done_); }
   }
 }
 
@@ -73,8 +73,7 @@ void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
         fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
                     join(units, ", "), join(units, " ")));
   }
-  std::vector<Effect> journalled;
-  for (const auto& effect : planned) { perform(effect, journalled); }
+  for (const auto& effect : planned) { perform(effect); }
 }
 
 void DeviceLender::keep_services_away(const std::vector<DeviceGrant>& grants) {
@@ -103,7 +102,7 @@ std::size_t DeviceLender::lend(const std::vector<DeviceGrant>& grants, const Car
     for (const auto& grant : missing) {
       if (grant.between_tenants == BetweenTenants::erase) { erase_disk(grant.address, cancelled); }
     }
-    for (const auto& planned : plan_virtual_functions(missing)) { perform(planned, done_); }
+    for (const auto& planned : plan_virtual_functions(missing)) { perform(planned, &done_); }
     for (const auto& grant : missing) { lend_one(grant); }
     reset_where_wanted(grants);
   } catch (...) {
@@ -141,8 +140,8 @@ void DeviceLender::set_cards(const std::vector<DeviceGrant>& grants, const CardS
     if (is_made_for_each_vm(grant)) { cards.insert(card_of(grant)); }
   }
   for (const auto& card : cards) {
-    if (!wanted.gpu.empty()) { perform(settings_effect(card, wanted.gpu), settings_); }
-    if (wanted.vgpu_scheduler) { perform(vgpu_scheduler_effect(card, *wanted.vgpu_scheduler), settings_); }
+    if (!wanted.gpu.empty()) { perform(settings_effect(card, wanted.gpu), &settings_); }
+    if (wanted.vgpu_scheduler) { perform(vgpu_scheduler_effect(card, *wanted.vgpu_scheduler), &settings_); }
   }
 }
 
@@ -157,7 +156,7 @@ void DeviceLender::set(const std::vector<DeviceGrant>& grants, const DeviceSetti
   const std::scoped_lock lock(mutex_);
   for (const auto& grant : grants) {
     if (bound_driver(grant.address) == "nvidia") {
-      perform(settings_effect(grant.address, wanted), settings_);
+      perform(settings_effect(grant.address, wanted), &settings_);
     }
   }
 }
@@ -192,8 +191,7 @@ std::string DeviceLender::open_kvm_device(const std::string& device) {
         "{} is closed to QEMU's user, and --no-host-changes forbids to open it (chgrp kvm {}; chmod 0660 {})",
         device, device, device);
   }
-  std::vector<Effect> journalled;
-  perform(*planned, journalled);
+  perform(*planned);
   return fmt::format(
       "{} is open to group kvm (mode 0660) until this run ends: libvirt and QEMU's user need it", device);
 }

@@ -46,7 +46,8 @@ class DeviceLender {
   std::size_t lent() const;
 
  private:
-  void perform(Effect effect, std::vector<Effect>& into);
+  /// Journalled; and added to `into` where this lender is to undo it.
+  void perform(Effect effect, std::vector<Effect>* into = nullptr);
   void remove_vgpus();
   void make_way();
   void lend_one(const DeviceGrant& grant);

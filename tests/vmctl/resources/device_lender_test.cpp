@@ -1,6 +1,7 @@
 #include "vmctl/resources/device_lender.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <grp.h>
 #include <sched.h>
 #include <sys/mount.h>
@@ -14,6 +15,7 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "tests/support/catch.h"
+#include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/devices/vgpu_scheduling.h"
@@ -152,6 +154,46 @@ TEST_CASE("what is reset between tenants is reset before each VM, and not lent w
     fs::remove(file);
     CHECK_THROWS_AS(lender.lend({grant}), Error);
     CHECK(lender.end().empty());
+  });
+}
+
+TEST_CASE("services that take hold of GPUs are away until the last run that lends them ends") {
+  beside_a_card([] {
+    const TemporaryFolder folder;
+    REQUIRE(::mount("none", "/run", "tmpfs", 0, nullptr) == 0);
+    fs::create_directories("/run/systemd/system");
+    fs::create_symlink("../../../bus/pci/drivers/nvidia",
+                       fs::path("/sys/bus/pci/devices") / first_function / "driver");
+    const auto unit = folder.path / "nvidia-persistenced.service";
+    const auto stands_for = [&](const char* program, const std::string& script) {
+      std::ofstream(folder.path / program) << "#!/bin/sh\n" << script;
+      fs::permissions(folder.path / program, fs::perms::owner_all);
+    };
+    stands_for("nvidia-smi", "echo '[N/A], Enabled, [N/A], [N/A]'\n");
+    stands_for("systemctl",
+               fmt::format("for unit; do :; done\ncd {}\ncase $1 in\n  is-active) [ -e $unit ];;\n"
+                           "  stop) rm $unit;;\n  start) echo > $unit;;\nesac\n",
+                           folder.path.string()));
+    const FirstInPath stands_for_the_real_ones(folder.path);
+    std::ofstream(unit) << "\n";
+
+    LeaseJournal journal(folder.path / "leases.db");
+    DeviceLender first(journal, this_process("e1", "")), second(journal, this_process("e2", ""));
+    const std::vector<DeviceGrant> grants{vgpu(first_function, "901")};
+    first.keep_services_away(grants);
+    CHECK_FALSE(fs::exists(unit));
+    second.keep_services_away(grants);
+    CHECK(journal.effects().size() == 1);
+    CHECK(first.end().empty());
+    CHECK_FALSE(fs::exists(unit));  // the second one needs it away
+    CHECK(second.end().empty());
+    CHECK(fs::exists(unit));
+    CHECK(journal.effects().empty());
+
+    DeviceLender bound(journal, this_process("e3", ""), /*may_change_host=*/false);
+    CHECK_THROWS_WITH(bound.keep_services_away(grants),
+                      Catch::Contains("--no-host-changes") && Catch::Contains("nvidia-persistenced"));
+    CHECK(fs::exists(unit));
   });
 }
 

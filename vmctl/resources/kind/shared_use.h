@@ -7,7 +7,8 @@
 namespace virtrain::vmctl {
 
 /// What serves all runs of this user on this host at once (a service that is kept away, /dev/kvm open) is
-/// undone by the last of them, whichever has made it, and whichever state folder each journals in.
+/// undone by the last of them, whichever has made it. Locks show the others, whatever state folder each
+/// journals in; what another folder's journal has is for clean to undo.
 
 /// While it lives, no other run undoes that. Error(busy) where somebody undoes it for longer than some
 /// seconds.

@@ -67,9 +67,9 @@ void beside_a_disk(const LoopDisk& disk, const std::string& class_code, const st
   }).join();
 }
 
-std::string refusal() {
+std::string refusal(const Cancelled& cancelled = {}) {
   try {
-    erase_disk(disk_address);
+    erase_disk(disk_address, cancelled);
   } catch (const Error& error) { return error.what(); }
   return "(erased)";
 }
@@ -95,7 +95,8 @@ TEST_CASE("a disk is erased to its last byte, unless somebody uses it or another
   });
   CHECK(content() == secret);
   beside_a_disk(disk, "0x010802", "nvme", [&] {
-    CHECK(refusal() == "(erased)");
+    CHECK_THAT(refusal([] { return true; }), test::Contains("stopped on request"));
+    CHECK(refusal() == "(erased)");  // and nothing of the one that was stopped holds the disk
     const auto left = content();
     CHECK(left.size() == secret.size());
     CHECK(std::all_of(left.begin(), left.end(), [](char c) { return c == '\0'; }));
