@@ -1,16 +1,8 @@
 #include "common/error.h"
 
-#include <array>
 #include <system_error>
 
 namespace virtrain {
-
-const char* to_string(ErrorCode code) {
-  // Not by common/enum_text.h: the workloads build where there is no Boost.
-  static constexpr std::array names{"usage",   "bad_input", "host_unable", "trial_failed", "busy",
-                                    "timeout", "not_found", "io",          "protocol",     "interrupted"};
-  return names.at(static_cast<std::size_t>(code));
-}
 
 int exit_status(ErrorCode code) {
   switch (code) {

@@ -20,9 +20,6 @@ enum class ErrorCode {
   interrupted,   ///< stopped on request
 };
 
-/// Name of the code as logs and the database show it, for example "host_unable".
-const char* to_string(ErrorCode code);
-
 /// Exit code of the process for an error that reaches main().
 int exit_status(ErrorCode code);
 

@@ -8,9 +8,9 @@
 namespace virtrain {
 
 /// What a failed check means: it cannot run; figures do not count; figures may suffer; worth knowing.
-BOOST_DEFINE_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
+VIRTRAIN_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
 
-BOOST_DEFINE_ENUM_CLASS(CheckStatus, ok, failed, skipped)
+VIRTRAIN_ENUM_CLASS(CheckStatus, ok, failed, skipped)
 
 /// The severity as reports show it: B, I, W or N.
 inline std::string letter(Severity severity) {

@@ -6,6 +6,6 @@ namespace virtrain {
 
 /// What a security probe came to. `not_found` says that its planted canary was found in the same session and
 /// nothing else; without that it is `inconclusive`.
-BOOST_DEFINE_ENUM_CLASS(LeakResult, not_found, leak, inconclusive, not_possible)
+VIRTRAIN_ENUM_CLASS(LeakResult, not_found, leak, inconclusive, not_possible)
 
 }  // namespace virtrain

@@ -5,6 +5,6 @@
 namespace virtrain {
 
 /// State of an experiment and of a trial.
-BOOST_DEFINE_ENUM_CLASS(Status, running, finished, failed, interrupted)
+VIRTRAIN_ENUM_CLASS(Status, running, finished, failed, interrupted)
 
 }  // namespace virtrain

@@ -5,7 +5,7 @@
 namespace virtrain {
 
 /// What stood between a node and the hardware.
-BOOST_DEFINE_ENUM_CLASS(Virtualization, none, kvm, kvm_nested, kvm_on_emulated, tcg)
+VIRTRAIN_ENUM_CLASS(Virtualization, none, kvm, kvm_nested, kvm_on_emulated, tcg)
 
 /// Whether libvirt's domain type is "kvm" (otherwise "qemu", TCG).
 constexpr bool uses_kvm(Virtualization virtualization) {

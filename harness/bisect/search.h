@@ -20,7 +20,7 @@ enum class StepOutcome {
   loss,     ///< the loss
   unclear,  ///< the pairs do not tell
 };
-BOOST_DESCRIBE_ENUM(StepOutcome, none, part, loss, unclear)
+VIRTRAIN_DESCRIBE_ENUM(StepOutcome, none, part, loss, unclear)
 
 /// One comparison that was made.
 struct Told {
@@ -34,7 +34,7 @@ enum class SearchEnd {
   nothing,  ///< all suspects together do not bring it
   unclear,  ///< it is one or some of `candidates`
 };
-BOOST_DESCRIBE_ENUM(SearchEnd, goes_on, found, nothing, unclear)
+VIRTRAIN_DESCRIBE_ENUM(SearchEnd, goes_on, found, nothing, unclear)
 
 struct Search {
   SearchEnd end = SearchEnd::goes_on;

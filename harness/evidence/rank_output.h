@@ -55,7 +55,7 @@ class RankOutputSplitter {
 /// What a record says; fields are those of docs/workload-protocol.md.
 struct RankRecord {
   enum class Kind { hello, ready, warmup, sample, later, result, error, other };
-  BOOST_DESCRIBE_NESTED_ENUM(Kind, hello, ready, warmup, sample, later, result, error, other)
+  VIRTRAIN_DESCRIBE_NESTED_ENUM(Kind, hello, ready, warmup, sample, later, result, error, other)
   Kind kind = Kind::other;
   std::int64_t rank = 0;
   nlohmann::json fields;

@@ -92,7 +92,7 @@ const char* in_common_words(Share share) {
   switch (share) {
     case Share::card:
       return "on the victim's card";
-    case Share::pci_switch:
+    case Share::switch_:
       return "below a PCIe bridge of the victim's";
     default:
       return "on the victim's NUMA node";
@@ -227,7 +227,7 @@ void Placer::note_nothing_to_share(const Case& wanted, const Sharing& sharing,
 /// "isolated.yaml:9:10: case a: share core: "
 std::string Placer::about_share(const std::string& case_name, Share share) const {
   return fmt::format("{}: case {}: share {}: ", scenario_.isolation.value().share_place, case_name,
-                     share_name(share));
+                     to_string(share));
 }
 
 /// Nodes with the most devices choose first, so that single ones do not break pairs up; adapters come last,
@@ -356,16 +356,16 @@ std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neigh
     return std::vector<int>();
   };
   if (neighbour.share == Share::core) { return cores.beside(victim.cores, count); }
-  if (neighbour.share == Share::last_level_cache) {
+  if (neighbour.share == Share::llc) {
     auto found = cores.take_sharing_cache(victim.cores, count);
     return found.empty() ? lacks("with the victim's last-level cache") : found;
   }
-  if (neighbour.share == Share::numa_node && !victim.numa_node) {
+  if (neighbour.share == Share::node && !victim.numa_node) {
     problems.push_back(
         fmt::format("{}the victim's cores are on several NUMA nodes (use guest.pinning: numa, fewer vcpus, "
                     "or share: host)",
                     about_share(placement.case_name, neighbour.share)));
-  } else if (neighbour.share == Share::numa_node) {
+  } else if (neighbour.share == Share::node) {
     auto found = cores.take_over(count, {*victim.numa_node});
     return found.empty() ? lacks("on the victim's NUMA node") : found;
   }

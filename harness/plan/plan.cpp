@@ -199,7 +199,7 @@ nlohmann::json arm_json(const Arm& arm) {
 }  // namespace
 
 nlohmann::json to_json(const Neighbour& neighbour) {
-  nlohmann::json out{{"aggressor", nullptr}, {"share", share_name(neighbour.share)}};
+  nlohmann::json out{{"aggressor", nullptr}, {"share", to_string(neighbour.share)}};
   if (!neighbour.is_idle()) {
     out["aggressor"] = neighbour.aggressor;
     out["level"] = neighbour.level;

@@ -17,8 +17,8 @@
 
 namespace virtrain::harness {
 
-BOOST_DEFINE_ENUM_CLASS(DeviceKind, none, passthrough, vgpu, vf)
-BOOST_DEFINE_ENUM_CLASS(NicKind, passthrough, vf)
+VIRTRAIN_ENUM_CLASS(DeviceKind, none, passthrough, vgpu, vf)
+VIRTRAIN_ENUM_CLASS(NicKind, passthrough, vf)
 enum class Reuse { trial, experiment_case };
 
 /// What each rank runs. `batch_size` is per rank.

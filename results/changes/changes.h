@@ -18,7 +18,7 @@ enum class ChangeState {
   acknowledged,  ///< somebody took it for the new normal
   superseded,    ///< the scenario was changed, so nobody will know
 };
-BOOST_DESCRIBE_ENUM(ChangeState, unconfirmed, open, mended, acknowledged, superseded)
+VIRTRAIN_DESCRIBE_ENUM(ChangeState, unconfirmed, open, mended, acknowledged, superseded)
 
 /// A new level of one series.
 struct Change {

@@ -13,7 +13,7 @@ enum class SeriesVerdict {
   loss,         ///< a confirmed loss is open
   gain,         ///< a confirmed gain is open
 };
-BOOST_DESCRIBE_ENUM(SeriesVerdict, level, unconfirmed, loss, gain)
+VIRTRAIN_DESCRIBE_ENUM(SeriesVerdict, level, unconfirmed, loss, gain)
 
 /// How a series of the present scenario stands after its last night.
 struct SeriesState {

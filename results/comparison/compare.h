@@ -78,7 +78,7 @@ struct ArmSummary {
 };
 
 /// What one value of the statistics is.
-BOOST_DEFINE_ENUM_CLASS(Unit, pair, trial, boot_session)
+VIRTRAIN_ENUM_CLASS(Unit, pair, trial, boot_session)
 
 /// The answer for one case.
 struct CaseComparison {

@@ -28,7 +28,7 @@ struct Condition {
 };
 Condition condition_of(const std::string& arm);
 
-BOOST_DEFINE_ENUM_CLASS(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
+VIRTRAIN_ENUM_CLASS(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
 
 /// A condition against a baseline: the same paired test as of VMs against bare metal. `loss` is the share of
 /// throughput that is lost.

@@ -12,7 +12,7 @@
 // conditions.
 namespace virtrain::results {
 
-BOOST_DEFINE_ENUM_CLASS(Help, helps, no_effect, hurts, inconclusive, not_comparable)
+VIRTRAIN_ENUM_CLASS(Help, helps, no_effect, hurts, inconclusive, not_comparable)
 
 /// A share with its interval (level 1 - 2 alpha), by rounds in which both sides have a value.
 struct ShareLost {

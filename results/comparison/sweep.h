@@ -14,7 +14,7 @@ struct CaseComparison;
 
 /// Where a point of a sweep stands among those of its arm: the largest mean, as good as that within the
 /// margin, worse by more than the margin, or not known.
-BOOST_DEFINE_ENUM_CLASS(Standing, best, as_good, worse, undecided)
+VIRTRAIN_ENUM_CLASS(Standing, best, as_good, worse, undecided)
 
 /// One arm at one point of a sweep.
 struct SweepStanding {

@@ -46,7 +46,7 @@ std::optional<Split> best_split(std::span<const double> series, std::size_t begi
 /// Alarm for one new value against its history: how far single steps have gone before.
 struct FenceResult {
   enum class Verdict { too_little_history, ok, regression, improvement };
-  BOOST_DESCRIBE_NESTED_ENUM(Verdict, too_little_history, ok, regression, improvement)
+  VIRTRAIN_DESCRIBE_NESTED_ENUM(Verdict, too_little_history, ok, regression, improvement)
   Verdict verdict = Verdict::too_little_history;
   double relative_change = 0;
   double q1 = 0;  ///< quartiles of the relative steps in the history

@@ -30,7 +30,7 @@ double spent_alpha(double share, double alpha);
 /// alpha at most.
 std::vector<double> nominal_levels(std::span<const double> shares, double alpha);
 
-BOOST_DEFINE_ENUM_CLASS(Stop, go_on, verdict, futility, at_most)
+VIRTRAIN_ENUM_CLASS(Stop, go_on, verdict, futility, at_most)
 
 /// The tests of one comparison at its looks. The levels hold for t tests by their p values (Jennison and
 /// Turnbull 2000, section 11.3.2).

@@ -25,7 +25,7 @@ struct Interval {
   double high = 0;
 };
 
-BOOST_DEFINE_ENUM_CLASS(Verdict, equivalent, better, worse, non_inferior, inconclusive, not_comparable)
+VIRTRAIN_ENUM_CLASS(Verdict, equivalent, better, worse, non_inferior, inconclusive, not_comparable)
 
 /// Candidate against baseline on the scale of logarithms: what paired and unpaired data have in common.
 struct RatioTest {
@@ -66,7 +66,7 @@ struct WelchTest {
 /// Interval of a ratio of means; unbounded where the baseline's mean is not clearly away from zero.
 struct FiellerInterval {
   enum class Kind { bounded, unbounded_exclusive, unbounded_all };
-  BOOST_DESCRIBE_NESTED_ENUM(Kind, bounded, unbounded_exclusive, unbounded_all)
+  VIRTRAIN_DESCRIBE_NESTED_ENUM(Kind, bounded, unbounded_exclusive, unbounded_all)
   double ratio = 1;
   std::optional<double> df = {};
   double g = 0;

@@ -13,7 +13,7 @@
 
 namespace virtrain::results {
 
-BOOST_DEFINE_ENUM_CLASS(Format, table, json, csv, markdown)
+VIRTRAIN_ENUM_CLASS(Format, table, json, csv, markdown)
 
 /// A value with the words that people read; programs get the value in full precision.
 struct Cell {

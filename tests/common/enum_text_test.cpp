@@ -3,6 +3,14 @@
 #include "common/model/virtualization.h"
 #include "tests/support/catch.h"
 
+namespace {
+
+enum class Sparse { zero = 0, seven_ = 7, minus = -1 };
+VIRTRAIN_DESCRIBE_ENUM(Sparse, zero, seven_, minus)
+VIRTRAIN_ENUM_CLASS(Place, core, switch_)
+
+}  // namespace
+
 using virtrain::enum_list;
 using virtrain::enum_of;
 using virtrain::enum_values;
@@ -18,4 +26,13 @@ TEST_CASE("an enumeration that was described once gives its words and takes them
   CHECK(enum_of<Virtualization>("") == std::nullopt);
   CHECK(enum_list<Virtualization>() == "none, kvm, kvm_nested, kvm_on_emulated or tcg");
   CHECK(enum_list<Virtualization>(" and ") == "none, kvm, kvm_nested, kvm_on_emulated and tcg");
+}
+
+TEST_CASE("an enumerator's number is its own, and a word of C++ is one of ours without its end") {
+  using virtrain::to_string;
+  CHECK(enum_of<Sparse>("seven") == Sparse::seven_);
+  CHECK(enum_of<Sparse>("minus") == Sparse::minus);
+  CHECK(to_string(static_cast<Sparse>(1)) == std::string());
+  CHECK(enum_list<Place>() == "core or switch");
+  CHECK(enum_of<Place>("switch_") == std::nullopt);
 }

@@ -14,9 +14,3 @@ TEST_CASE("an error says what was tried and what came back") {
   CHECK(std::string(errno_error("open x", ENOENT).what()) == "open x: No such file or directory");
   CHECK(errno_error("open x", ENOENT).code() == ErrorCode::io);
 }
-
-TEST_CASE("each code has its word") {
-  CHECK(std::string(to_string(ErrorCode::host_unable)) == "host_unable");
-  CHECK(std::string(to_string(ErrorCode::bad_input)) == "bad_input");
-  CHECK(std::string(to_string(ErrorCode::interrupted)) == "interrupted");
-}

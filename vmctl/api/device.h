@@ -19,7 +19,7 @@ enum class DeviceClass {
   nvswitch,
   other,  ///< only lent where a scenario names it by its address
 };
-BOOST_DESCRIBE_ENUM(DeviceClass, gpu, rdma_nic, nvswitch, other)
+VIRTRAIN_DESCRIBE_ENUM(DeviceClass, gpu, rdma_nic, nvswitch, other)
 
 /// How a tenant's VM can get the device, or a part of it.
 enum class Mechanism {
@@ -29,7 +29,7 @@ enum class Mechanism {
   vendor_vfio,  ///< this virtual function becomes a vGPU and keeps its vendor's driver
   undecided,    ///< SR-IOV is off: mdev and vendor-specific VFIO look the same before it is on
 };
-BOOST_DESCRIBE_ENUM(Mechanism, none, passthrough, mdev, vendor_vfio, undecided)
+VIRTRAIN_DESCRIBE_ENUM(Mechanism, none, passthrough, mdev, vendor_vfio, undecided)
 
 /// A vGPU type that a parent or virtual function offers now.
 struct VgpuType {

@@ -16,7 +16,7 @@ enum class GrantKind {
   mdev,              ///< a mediated device, made of a type its parent offers
   vendor_vfio,       ///< a vGPU on a virtual function that keeps its vendor's driver
 };
-BOOST_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
+VIRTRAIN_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
 
 /// What happens to a device before each VM that gets it, so that a tenant finds nothing of the one before.
 enum class BetweenTenants {
@@ -24,7 +24,7 @@ enum class BetweenTenants {
   reset,  ///< the function is reset
   erase,  ///< all namespaces of an NVMe disk are overwritten with zeros
 };
-BOOST_DESCRIBE_ENUM(BetweenTenants, none, reset, erase)
+VIRTRAIN_DESCRIBE_ENUM(BetweenTenants, none, reset, erase)
 
 /// A device, or a part of one, for one VM.
 struct DeviceGrant {

@@ -28,7 +28,7 @@ BOOST_DESCRIBE_STRUCT(DeviceSettings, (),
 
 /// How a card shares its time among vGPUs, by NVML's numbers.
 enum class VgpuScheduler { best_effort = 1, equal_share, fixed_share };
-BOOST_DESCRIBE_ENUM(VgpuScheduler, best_effort, equal_share, fixed_share)
+VIRTRAIN_DESCRIBE_ENUM(VgpuScheduler, best_effort, equal_share, fixed_share)
 
 /// What the cards of vGPUs are set to while VMs have these.
 struct CardSettings {

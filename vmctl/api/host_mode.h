@@ -17,7 +17,7 @@ enum class HostMode {
   namespaces,  ///< a user namespace of its own: bridges and slices in it, VMs by a private libvirt daemon
   session,     ///< no namespaces: VMs by a private libvirt daemon, their network a loopback multicast group
 };
-BOOST_DESCRIBE_ENUM(HostMode, system, namespaces, session)
+VIRTRAIN_DESCRIBE_ENUM(HostMode, system, namespaces, session)
 
 /// What cannot be shown in that mode, for people; empty for `system`.
 std::string what_it_lacks(HostMode mode);

@@ -18,16 +18,16 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-BOOST_DEFINE_ENUM_CLASS(Pinning, none, cores, numa)
+VIRTRAIN_ENUM_CLASS(Pinning, none, cores, numa)
 
 /// How a guest's devices hang together: as on the host, below a root complex for each NUMA node, or below one
 /// that says nothing of NUMA nodes.
-BOOST_DEFINE_ENUM_CLASS(PciTopology, host, numa, flat)
+VIRTRAIN_ENUM_CLASS(PciTopology, host, numa, flat)
 
 /// bounce: devices of the guest reach only buffers that its kernel copies to and from, as in a confidential
 /// guest, but nothing is encrypted: the cost of the data path on any host. sev_snp, tdx: AMD's and Intel's
 /// confidential guests, whose kernel does so by itself.
-BOOST_DEFINE_ENUM_CLASS(MemoryEncryption, none, bounce, sev_snp, tdx)
+VIRTRAIN_ENUM_CLASS(MemoryEncryption, none, bounce, sev_snp, tdx)
 
 constexpr bool is_confidential(MemoryEncryption encryption) {
   return encryption == MemoryEncryption::sev_snp || encryption == MemoryEncryption::tdx;
@@ -61,11 +61,11 @@ struct NodeLimits {
 };
 
 /// Where QEMU's helper threads run: on cores that no node has, if there are any, or on those of the vCPUs.
-BOOST_DEFINE_ENUM_CLASS(EmulatorThreads, apart, on_vcpus)
+VIRTRAIN_ENUM_CLASS(EmulatorThreads, apart, on_vcpus)
 
 /// Which threads of the host's cores vCPUs have: any, in the kernel's order; both of a core before the next
 /// core; or one of each core, whose other stays idle.
-BOOST_DEFINE_ENUM_CLASS(Smt, any, siblings, apart)
+VIRTRAIN_ENUM_CLASS(Smt, any, siblings, apart)
 
 inline constexpr const char* mirror_image = "mirror";
 inline constexpr const char* host_cpu_model = "host";

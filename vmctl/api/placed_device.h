@@ -16,7 +16,7 @@ enum class Clique {
 };
 
 /// Through which of the kernel's interfaces QEMU maps a guest's memory for a device.
-BOOST_DEFINE_ENUM_CLASS(Vfio, container, iommufd)
+VIRTRAIN_ENUM_CLASS(Vfio, container, iommufd)
 
 /// A grant together with where the device sits on its host, which is what the guest is to see too.
 struct PlacedDevice {

@@ -1,19 +1,13 @@
 #pragma once
 
-#include <optional>
-#include <string>
+#include "common/enum_text.h"
 
 namespace virtrain::probe {
 
-enum class Collective { all_reduce, all_gather, broadcast };
+VIRTRAIN_ENUM_CLASS(Collective, all_reduce, all_gather, broadcast)
 
 /// The rank whose values a broadcast carries.
 inline constexpr int broadcast_root = 0;
-
-/// "all_reduce"
-const char* to_string(Collective collective);
-/// Nothing for a name that is no collective's.
-std::optional<Collective> parse_collective(const std::string& name);
 
 /// Bus bandwidth over algorithm bandwidth: what a link must carry at least, so that different numbers of
 /// ranks compare (NVIDIA/nccl-tests, doc/PERFORMANCE.md): 2 (n - 1) / n, (n - 1) / n, 1.

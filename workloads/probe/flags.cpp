@@ -225,7 +225,7 @@ std::vector<std::string> chosen_probes(const Flags& flags, int ranks) {
 
 std::optional<Collective> nccl_collective(const std::string& name) {
   if (!is_in(nccl_probes, name)) { return std::nullopt; }
-  return parse_collective(name.substr(name.find('_') + 1));
+  return enum_of<Collective>(name.substr(name.find('_') + 1));
 }
 
 std::vector<std::uint64_t> sweep_sizes(const Flags& flags) {

@@ -153,10 +153,6 @@ void add_machine_options(CLI::App& app, Flags& flags) {
 
 }  // namespace
 
-const char* to_string(OutputFormat format) {
-  return format == OutputFormat::json ? "json" : "tf_cnn_benchmarks";
-}
-
 ParsedFlags parse_flags(int argc, const char* const* argv, const Backend& backend) {
   ParsedFlags parsed;
   Flags& flags = parsed.flags;

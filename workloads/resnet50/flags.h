@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "workloads/resnet50/precision.h"
+#include "common/model/precision.h"
 
 namespace virtrain::resnet50 {
 
-enum class OutputFormat { json, tf_cnn_benchmarks };
+using virtrain::Precision;
 
-const char* to_string(OutputFormat format);
+VIRTRAIN_ENUM_CLASS(OutputFormat, json, tf_cnn_benchmarks)
 
 /// What a run of the trainer is told; the same flags for every backend.
 struct Flags {

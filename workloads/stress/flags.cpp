@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "common/error.h"
@@ -16,20 +15,13 @@
 namespace virtrain::stress {
 namespace {
 
-/// By the enumerator.
-constexpr std::array kind_names{"cpu",   "llc", "membw", "disk", "net",      "gemm",
-                                "power", "l2",  "h2d",   "d2h",  "allreduce"};
-
 std::string all_kinds() {
-  return join({kind_names.begin(), kind_names.end()}, ", ");
+  return enum_list<Kind>(", ");
 }
 
 Kind kind_in(const std::string& text) {
-  const auto found = std::find(kind_names.begin(), kind_names.end(), text);
-  if (found == kind_names.end()) {
-    throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + all_kinds() + ")");
-  }
-  return static_cast<Kind>(found - kind_names.begin());
+  if (const auto kind = enum_of<Kind>(text)) { return *kind; }
+  throw usage("--kind: '" + printable(text) + "' is unknown (allowed: " + all_kinds() + ")");
 }
 
 /// Whether the work is bytes, so that it can be bounded by a rate of them.
@@ -119,10 +111,6 @@ void check_combinations(const Flags& flags, bool has_peer, bool has_stall) {
 }
 
 }  // namespace
-
-const char* to_string(Kind kind) {
-  return kind_names.at(static_cast<std::size_t>(kind));
-}
 
 bool loads_gpu(const Flags& flags) {
   return flags.kind == Kind::gemm || flags.kind == Kind::power || flags.kind == Kind::l2 ||

@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "common/enum_text.h"
+
 namespace virtrain::stress {
 
-enum class Kind { cpu, llc, membw, disk, net, gemm, power, l2, h2d, d2h, allreduce };
-
-const char* to_string(Kind kind);
+VIRTRAIN_ENUM_CLASS(Kind, cpu, llc, membw, disk, net, gemm, power, l2, h2d, d2h, allreduce)
 
 /// What a run of virtrain-stress is told.
 struct Flags {

@@ -46,11 +46,11 @@ InCommon in_common_by(Share share) {
   switch (share) {
     case Share::card:
       return of_one_card;
-    case Share::pci_switch:
+    case Share::switch_:
       return share_a_switch;
     case Share::core:
-    case Share::last_level_cache:
-    case Share::numa_node:
+    case Share::llc:
+    case Share::node:
       return are_on_one_numa_node;
     case Share::host:
       break;

@@ -49,9 +49,9 @@ std::string not_allowed(const std::string& word, const std::vector<std::string>&
 /// What victims with other devices cannot share with their neighbours.
 void check_share(MapReader& in, const Scenario& scenario, const Isolation& isolation, bool gpus) {
   const auto share = isolation.neighbours.empty() ? Share::host : isolation.neighbours[0].share;
-  const bool of_devices = share == Share::card || share == Share::pci_switch;
+  const bool of_devices = share == Share::card || share == Share::switch_;
   if (of_devices && !gpus) {
-    in.refuse("share", "share: {} needs victims with GPUs (gpus_per_node)", share_name(share));
+    in.refuse("share", "share: {} needs victims with GPUs (gpus_per_node)", to_string(share));
     return;
   }
   const bool whole = std::any_of(scenario.arms.begin(), scenario.arms.end(), [](const Arm& arm) {
@@ -116,11 +116,9 @@ Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics) {
                   .fallback = {"alone", "idle_neighbour"}},
                  diagnostics);
   if (baselines.empty()) { baselines = {"alone", "idle_neighbour"}; }
-  const About of_share{
-      .text = "What the neighbour shares with the victim; except with core it has cores of its own",
-      .fallback = share_name(Share::host)};
-  const auto share = static_cast<Share>(
-      in.one_of("share", share_names, of_share).value_or(static_cast<std::size_t>(Share::host)));
+  Share share = Share::host;
+  in.one_of("share", share,
+            "What the neighbour shares with the victim; except with core it has cores of its own");
   isolation.share_place = diagnostics.place(in.mark("share"));
   isolation.alone = contains<std::string>(baselines, "alone");
   if (contains<std::string>(baselines, "idle_neighbour")) { isolation.neighbours.push_back({"", 1, share}); }

@@ -10,10 +10,6 @@ std::string Neighbour::condition() const {
   return is_idle() ? "idle" : fmt::format("{}@{:g}%", aggressor, level * 100);
 }
 
-const std::string& share_name(Share share) {
-  return share_names[static_cast<std::size_t>(share)];
-}
-
 const std::vector<AggressorKind>& aggressor_kinds() {
   static const std::vector<AggressorKind> kinds{{"cpu", {"cpu"}},
                                                 {"llc", {"llc"}},
@@ -38,7 +34,7 @@ const AggressorKind& aggressor_kind(const std::string& name) {
 
 bool need_gpus(const std::vector<Neighbour>& neighbours) {
   return std::any_of(neighbours.begin(), neighbours.end(), [](const Neighbour& one) {
-    return one.share == Share::card || one.share == Share::pci_switch ||
+    return one.share == Share::card || one.share == Share::switch_ ||
            (!one.is_idle() && aggressor_kind(one.aggressor).needs_gpu);
   });
 }

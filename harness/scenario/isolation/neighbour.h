@@ -4,14 +4,16 @@
 #include <string>
 #include <vector>
 
+#include "common/enum_text.h"
+
 namespace virtrain::harness {
 
 /// What a neighbour and the victim both use.
-enum class Share { core, last_level_cache, numa_node, card, pci_switch, host };
+VIRTRAIN_ENUM_CLASS(Share, core, llc, node, card, switch_, host)
 
 /// Whether it is a place among the host's cores, which are on the victim's NUMA node.
 constexpr bool is_of_numa_node(Share share) {
-  return share == Share::core || share == Share::last_level_cache || share == Share::numa_node;
+  return share == Share::core || share == Share::llc || share == Share::node;
 }
 
 /// A tenant that does not train: it idles, or a stressor of virtrain-stress works in it.
@@ -27,10 +29,6 @@ struct Neighbour {
   /// "idle", "cpu@25%"
   std::string condition() const;
 };
-
-/// As scenarios name them, in the order of the enumeration.
-inline const std::vector<std::string> share_names{"core", "llc", "node", "card", "switch", "host"};
-const std::string& share_name(Share share);
 
 /// An aggressor: its name in scenarios, and the kinds of virtrain-stress that it runs side by side.
 struct AggressorKind {

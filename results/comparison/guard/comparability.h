@@ -19,7 +19,7 @@ enum class FactRule {
   explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
   informative,           ///< shown, never decides
 };
-BOOST_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
+VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
 
 struct FieldRule {
   std::string_view field;  ///< key of a fingerprint

@@ -30,8 +30,8 @@ struct ImportReport {
 std::string import_words(const ImportReport& report);
 
 /// What `import` reads (docs/formats.md).
-BOOST_DEFINE_ENUM_CLASS(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv, dllogger,
-                        torchvision, mlperf, nvbandwidth, perfkit, reframe)
+VIRTRAIN_ENUM_CLASS(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv, dllogger, torchvision,
+                    mlperf, nvbandwidth, perfkit, reframe)
 /// "jsonl", "tf_cnn_benchmarks", "nccl-tests", ….
 const char* format_name(FileFormat format);
 /// All of them.
@@ -39,7 +39,7 @@ std::vector<std::string> format_names();
 std::optional<FileFormat> parse_file_format(std::string_view name);
 
 /// Whose throughput a figure of a file is.
-BOOST_DEFINE_ENUM_CLASS(Scope, rank, tenant, trial)
+VIRTRAIN_ENUM_CLASS(Scope, rank, tenant, trial)
 
 /// What files of other tools cannot say about themselves; empty where the file, or its place in a folder,
 /// says it. Of a CSV file these fill the columns that it lacks.

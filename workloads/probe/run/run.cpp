@@ -43,7 +43,7 @@ class Run {
     const std::int64_t start_ns = monotonic_ns();
     for (const std::string& name : probes) {
       watchdog_.pause();  // what one process measures of the host takes as long as it takes
-      if (const auto collective = parse_collective(name)) {
+      if (const auto collective = enum_of<Collective>(name)) {
         sweep(*collective, *host_);
       } else if (const auto of_gpus = nccl_collective(name)) {
         watchdog_.expect("join the other GPUs");

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "workloads/resnet50/precision.h"
+#include "common/model/precision.h"
 
 namespace virtrain::resnet50::cuda {
 

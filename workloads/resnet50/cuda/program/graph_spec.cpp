@@ -7,15 +7,6 @@
 
 namespace virtrain::resnet50::cuda {
 
-const char* to_string(GraphKind kind) {
-  static constexpr std::array names{
-      "convolution",        "convolution_statistics",  "norm_convolution_statistics",
-      "backward_data",      "backward_data_add",       "backward_data_add_mask",
-      "backward_data_tail", "backward_data_tail_norm", "backward_data_norm",
-      "backward_weights",   "norm_backward_weights"};
-  return names.at(static_cast<std::size_t>(kind));
-}
-
 const char* pass_of(GraphKind kind) {
   switch (kind) {
     case GraphKind::convolution:
@@ -30,11 +21,6 @@ const char* pass_of(GraphKind kind) {
   }
 }
 
-const char* to_string(FusionKind kind) {
-  static constexpr std::array names{"addition", "mask", "statistics", "norm", "tail"};
-  return names.at(static_cast<std::size_t>(kind));
-}
-
 Fusion level_of(FusionKind kind) {
   if (kind == FusionKind::addition || kind == FusionKind::mask) { return Fusion::addition; }
   return kind == FusionKind::statistics ? Fusion::statistics : Fusion::full;
@@ -43,11 +29,6 @@ Fusion level_of(FusionKind kind) {
 std::string fusion_site(FusionKind kind, const Convolution& c) {
   return fmt::format("{} {}->{} {}x{} k{} s{}", to_string(kind), c.in_channels, c.out_channels, c.in_size,
                      c.in_size, c.kernel, c.stride);
-}
-
-const char* to_string(Fusion fusion) {
-  static constexpr std::array names{"none", "addition", "statistics", "full"};
-  return names.at(static_cast<std::size_t>(fusion));
 }
 
 std::string to_string(const GraphSpec& spec) {

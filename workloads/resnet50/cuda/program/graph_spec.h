@@ -3,11 +3,14 @@
 #include <cstdint>
 #include <string>
 
+#include "common/enum_text.h"
 #include "workloads/resnet50/cuda/kernels/numeric.h"
 #include "workloads/resnet50/model.h"
 
 /// Which cuDNN graphs a training step needs, as plain data: no cuDNN here.
 namespace virtrain::resnet50::cuda {
+
+using virtrain::to_string;
 
 /// One graph, one kernel (or a few that cuDNN hides behind it). Its tensors are those of TensorId.
 enum class GraphKind {
@@ -23,7 +26,9 @@ enum class GraphKind {
   backward_weights,             ///< dw = wgrad(dy, x), in the type of the activations
   norm_backward_weights,        ///< the same with max(scale x + shift, 0) instead of x
 };
-const char* to_string(GraphKind kind);
+VIRTRAIN_DESCRIBE_ENUM(GraphKind, convolution, convolution_statistics, norm_convolution_statistics,
+                       backward_data, backward_data_add, backward_data_add_mask, backward_data_tail,
+                       backward_data_tail_norm, backward_data_norm, backward_weights, norm_backward_weights)
 
 /// The tensors of a graph. Activations are NHWC, weights KRSC, vectors fp32 with one element per channel
 /// unless said otherwise.
@@ -98,7 +103,7 @@ enum class Fusion {
   statistics,  ///< forward also writes the sums that the normalization needs
   full,        ///< also scale, shift and ReLU while reading, and the normalizations' backward sums
 };
-const char* to_string(Fusion fusion);
+VIRTRAIN_DESCRIBE_ENUM(Fusion, none, addition, statistics, full)
 
 /// What a level of fusion decides anew for each shape of convolution.
 enum class FusionKind {
@@ -108,7 +113,8 @@ enum class FusionKind {
   norm,        ///< reads raw outputs in all three directions
   tail,        ///< addition, mask and the norm's backward sums in one
 };
-const char* to_string(FusionKind kind);
+VIRTRAIN_DESCRIBE_ENUM(FusionKind, addition, mask, statistics, norm, tail)
+
 /// The lowest level that fuses it.
 Fusion level_of(FusionKind kind);
 /// "statistics 64->256 56x56 k1 s1": one choice, whose alternatives are timed against each other.
