@@ -31,14 +31,11 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-enum class EffectKind {
+/// Their names are the words of the journal and of `virtrain clean`.
 #define VIRTRAIN_KIND(word) word,
-  VIRTRAIN_EFFECT_KINDS(VIRTRAIN_KIND)
+VIRTRAIN_ENUM_CLASS(EffectKind, VIRTRAIN_EFFECT_KINDS(VIRTRAIN_KIND))
 #undef VIRTRAIN_KIND
-};
 
-/// The word of the journal and of `virtrain clean`.
-const char* to_string(EffectKind kind);
 /// Throws Error(bad_input) for a word that is none: nothing may be removed for what it does not say.
 EffectKind parse_effect_kind(std::string_view word);
 
