@@ -18,9 +18,9 @@ def until_met(case, *arguments):
     raise AssertionError("five runs came to their end although they were signalled")
 
 
-def has_ended(run, status):
-    """It told the database so: a signal in its last moments takes nothing back."""
-    return status == 0 or run.experiment_status() == "finished"
+def has_ended(run, status, number):
+    """It told the database so: a signal that ends it in its last moments takes nothing back."""
+    return status == 0 or (status == -number and run.experiment_status() == "finished")
 
 
 def stop(stage, arm, number):
@@ -31,7 +31,7 @@ def stop(stage, arm, number):
         run.wait_for_stage(stage)
         run.process.send_signal(number)
         status = run.end()
-        if has_ended(run, status):
+        if has_ended(run, status, number):
             return False
         assert status == 128 + number, (status, run.log[-5:])
         assert run.experiment_status() == "interrupted", run.experiment_status()
@@ -57,7 +57,7 @@ def kill(stage, arm):
             outside.assert_nothing_left()
             status, words = outside.clean("--verify")
             assert status == 0, words
-        if has_ended(run, killed):
+        if has_ended(run, killed, signal.SIGKILL):
             return False
         assert run.experiment_status() == "interrupted", run.experiment_status()
         assert all(trial["status"] in ("interrupted", "finished") for trial in run.trials()), run.trials()
@@ -73,7 +73,7 @@ def kill_keeps_finished_trials():
             run.process.kill()
             killed = run.end()
             outside.clean()
-        if has_ended(run, killed):
+        if has_ended(run, killed, signal.SIGKILL):
             return False
         assert [trial["status"] for trial in run.trials()] == ["finished", "interrupted"], run.trials()
     return True
