@@ -13,6 +13,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
+#include "results/exchange/records/record_rules.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
@@ -97,10 +98,18 @@ void add_scenario_commands(Cli& cli) {
       "--inventory r750xa --format json");
   plan->callback([arguments] { print_plan(*arguments); });
 
-  auto* schema = cli.app.add_subcommand("schema", "Print the JSON Schema of scenario files, for editors");
-  schema->footer("Example:\n  virtrain schema > virtrain.schema.json");
+  auto* schema = cli.app.add_subcommand(
+      "schema", "Print the JSON Schema of scenario files, for editors, or of exchange records");
+  auto of = std::make_shared<std::string>("scenario");
+  schema->add_option("of", *of, "scenario, or exchange: a line of import's and export's jsonl")
+      ->check(one_of({"scenario", "exchange"}));
+  schema->footer(
+      "Examples:\n  virtrain schema > virtrain.schema.json\n  virtrain schema exchange > "
+      "exchange.schema.json");
   // More than a pipe holds: a reader that goes away is told to finish_output(), and not by an exception.
-  schema->callback([] { std::cout << scenario_schema().dump(2) << '\n'; });
+  schema->callback([of] {
+    std::cout << (*of == "exchange" ? results::exchange_schema() : scenario_schema()).dump(2) << '\n';
+  });
 }
 
 }  // namespace virtrain::harness

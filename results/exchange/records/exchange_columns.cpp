@@ -8,6 +8,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "results/exchange/records/line_reader.h"
+#include "results/exchange/records/spellings.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {
@@ -15,8 +16,12 @@ namespace {
 
 constexpr std::size_t longest_shown = 60;
 
-/// Longest name of an experiment, a case, a node and so on: it is a column of tables and a part of paths.
-constexpr std::size_t longest_name = 1000;
+/// The value as the message shows it.
+std::string shown(const nlohmann::json& value) {
+  return excerpt(canonical_json(value), longest_shown);
+}
+
+}  // namespace
 
 bool is_name(std::string_view key) {
   static const std::set<std::string_view> names = {
@@ -25,12 +30,9 @@ bool is_name(std::string_view key) {
   return names.contains(key);
 }
 
-/// The value as the message shows it.
-std::string shown(const nlohmann::json& value) {
-  return excerpt(canonical_json(value), longest_shown);
+bool is_time(std::string_view key) {
+  return key == "started_at" || key == "ended_at" || key == "measured_at";
 }
-
-}  // namespace
 
 std::string_view exchange_name(std::string_view column) {
   if (column == "trial_order") { return "order"; }
@@ -47,11 +49,16 @@ ObjectReader::ObjectReader(const nlohmann::json& object, std::string position)
 void ObjectReader::take(std::string_view key, std::string& value) {
   const auto* member = find(key);
   if (member == nullptr) { return; }
-  if (!member->is_string()) { refuse_type(key, "a text"); }
+  if (!member->is_string()) { refuse_value(key, "a text"); }
   value = member->get<std::string>();
   if (value.empty()) { refuse("{} is empty (leave it out, or null, where it is not known)", key); }
   if (is_name(key) && value.size() > longest_name) {
     refuse("{} has {} bytes (allowed: at most {})", key, value.size(), longest_name);
+  }
+  if (is_time(key)) {
+    auto utc = in_utc(value);
+    if (!utc) { refuse_value(key, "a time like 2022-05-01T00:00:00Z"); }
+    value = *std::move(utc);
   }
 }
 
@@ -61,21 +68,21 @@ void ObjectReader::take(std::string_view key, std::int64_t& value) {
   const bool too_large =
       member->is_number_unsigned() &&
       member->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  if (!member->is_number_integer() || too_large) { refuse_type(key, "a whole number"); }
+  if (!member->is_number_integer() || too_large) { refuse_value(key, "a whole number"); }
   value = member->get<std::int64_t>();
 }
 
 void ObjectReader::take(std::string_view key, double& value) {
   const auto* member = find(key);
   if (member == nullptr) { return; }
-  if (!member->is_number()) { refuse_type(key, "a number"); }
+  if (!member->is_number()) { refuse_value(key, "a number"); }
   value = member->get<double>();
 }
 
 void ObjectReader::take(std::string_view key, bool& value) {
   const auto* member = find(key);
   if (member == nullptr) { return; }
-  if (!member->is_boolean()) { refuse_type(key, "true or false"); }
+  if (!member->is_boolean()) { refuse_value(key, "true or false"); }
   value = member->get<bool>();
 }
 
@@ -84,7 +91,7 @@ void ObjectReader::take(std::string_view key, Status& value) {
   take(key, name);
   if (name.empty()) { return; }
   const auto status = enum_of<Status>(name);
-  if (!status) { refuse_type(key, "running, finished, failed or interrupted"); }
+  if (!status) { refuse_value(key, enum_list<Status>()); }
   value = *status;
 }
 
@@ -96,9 +103,9 @@ void ObjectReader::take(std::string_view key, nlohmann::json& value) {
 void ObjectReader::take(std::string_view key, Fingerprint& value) {
   const auto* member = find(key);
   if (member == nullptr) { return; }
-  if (!member->is_object()) { refuse_type(key, "an object of texts"); }
+  if (!member->is_object()) { refuse_value(key, "an object of texts"); }
   for (const auto& [name, fact] : member->items()) {
-    if (!fact.is_string()) { refuse_type(key, "an object of texts"); }
+    if (!fact.is_string()) { refuse_value(key, "an object of texts"); }
     value[name] = fact.get<std::string>();
   }
 }
@@ -106,13 +113,13 @@ void ObjectReader::take(std::string_view key, Fingerprint& value) {
 std::vector<nlohmann::json> ObjectReader::take_list(std::string_view key) {
   const auto* member = find(key);
   if (member == nullptr) { return {}; }
-  if (!member->is_array()) { refuse_type(key, "a list"); }
+  if (!member->is_array()) { refuse_value(key, "a list"); }
   return member->get<std::vector<nlohmann::json>>();
 }
 
-bool ObjectReader::has(std::string_view key) const {
-  const auto member = object_.find(std::string(key));
-  return member != object_.end() && !member->is_null();
+const nlohmann::json* ObjectReader::member(std::string_view key) const {
+  const auto found = object_.find(key);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
 }
 
 void ObjectReader::require(const std::vector<std::string_view>& keys) const {
@@ -137,11 +144,10 @@ void ObjectReader::refuse(const std::string& message) const {
 
 const nlohmann::json* ObjectReader::find(std::string_view key) {
   known_.emplace(key);
-  const auto member = object_.find(std::string(key));
-  return member == object_.end() || member->is_null() ? nullptr : &*member;
+  return member(key);
 }
 
-void ObjectReader::refuse_type(std::string_view key, const char* wanted) const {
+void ObjectReader::refuse_value(std::string_view key, std::string_view wanted) const {
   refuse("{} is {}, it must be {}", key, shown(object_.at(std::string(key))), wanted);
 }
 

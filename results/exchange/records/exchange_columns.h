@@ -16,13 +16,21 @@ namespace virtrain::results {
 /// Name of a column in the exchange format, where it differs.
 std::string_view exchange_name(std::string_view column);
 
+/// Longest name of an experiment, a case, a node and so on: it is a column of tables and a part of paths.
+inline constexpr std::size_t longest_name = 1000;
+/// Whether the key's text is such a name.
+bool is_name(std::string_view key);
+/// Whether it is a moment in ISO 8601 with a zone.
+bool is_time(std::string_view key);
+
 /// Takes the members of one JSON object apart: each key once, none left over. Every complaint is an
 /// Error(bad_input) that starts with the position.
 class ObjectReader {
  public:
   ObjectReader(const nlohmann::json& object, std::string position);
 
-  /// Takes the member if it is there and not null.
+  /// Takes the member if it is there and not null. Times are put into UTC, for what is chosen by time is
+  /// compared as text.
   void take(std::string_view key, std::string& value);
   void take(std::string_view key, std::int64_t& value);
   void take(std::string_view key, double& value);
@@ -41,8 +49,9 @@ class ObjectReader {
   }
   /// The member's elements; none where it is absent.
   std::vector<nlohmann::json> take_list(std::string_view key);
-  /// Whether the key is there and not null.
-  bool has(std::string_view key) const;
+  /// The key's value; null: it is not there, or null.
+  const nlohmann::json* member(std::string_view key) const;
+  bool has(std::string_view key) const { return member(key) != nullptr; }
   /// Refuses the object unless each of these keys is there and not null.
   void require(const std::vector<std::string_view>& keys) const;
   /// Refuses the object if a key was not taken.
@@ -53,12 +62,13 @@ class ObjectReader {
   [[noreturn]] void refuse(fmt::format_string<Arg, Args...> words, Arg&& arg, Args&&... args) const {
     refuse(fmt::format(words, std::forward<Arg>(arg), std::forward<Args>(args)...));
   }
+  /// Refuses a value that is there, with what it must be.
+  [[noreturn]] void refuse_value(std::string_view key, std::string_view wanted) const;
   const std::string& position() const { return position_; }
 
  private:
-  /// The member, marked as known; nothing where absent or null.
+  /// As member(), and marks the key as known.
   const nlohmann::json* find(std::string_view key);
-  [[noreturn]] void refuse_type(std::string_view key, const char* wanted) const;
 
   const nlohmann::json& object_;
   std::string position_;

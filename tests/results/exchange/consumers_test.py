@@ -87,10 +87,41 @@ class Consumers(unittest.TestCase):
     def export(self, format, *arguments):
         return self.virtrain("export", "--format", format, *arguments)
 
-    def test_each_exchange_line_fits_the_schema(self):
-        schema = json.loads((SOURCE / "results/exchange/exchange.schema.json").read_text())
+    def schema_of_a_line(self):
+        schema = json.loads(subprocess.run([BUILD / "virtrain", "schema", "exchange"], capture_output=True, check=True).stdout)
         jsonschema.Draft7Validator.check_schema(schema)
-        validator = jsonschema.Draft7Validator(schema)
+        return jsonschema.Draft7Validator(schema)
+
+    def test_what_the_schema_refuses_import_refuses_and_names(self):
+        validator, lines = self.schema_of_a_line(), list(map(json.loads, self.source.read_text().splitlines()))
+        trial, probe, security = ({"record": kind} for kind in ("trial", "probe", "security"))
+        for place, key, value in [
+                (trial, "nodes", 0), (trial, "pair", -1), (trial, "gpus_per_node", 2 * 10 ** 9), (trial, "batch_size", 1.5),
+                (trial, "images_per_second", 1e-9), (trial, "images_per_second", 1e13), (trial, "virtualization", "esxi"),
+                (trial, "status", "done"), (trial, "environment", []), (trial, "started_at", "yesterday"), (trial, "arm", ""),
+                (trial, "arm", None), (trial, "case", "c" * 1001), (trial, "start_spread_ns", -1), (trial, "unknown", 1),
+                ("tenant", "images_per_second", -1), ("tenant", "nodes", None), ("tenant", "network_bytes_measured", -1),
+                ("node", "kind", "pod"), ("node", "numa_node", -1), ("node", "fingerprint", {"kernel": 6}), ("rank", "size", 0),
+                ("rank", "step_p50_seconds", 0), ({"record": "sample"}, "seconds", 0), ({"record": "sample"}, "images", 0),
+                ({"record": "telemetry"}, "source", "moon"), ({"record": "event"}, "message", None), (probe, "unit", "GB/s"),
+                (probe, "value", -1), (probe, "seconds", 0), (probe, "wrong", -1), (security, "result", "fine"),
+                (security, "scanned", -1), (security, "unit", "GB")]:
+            kind = place if isinstance(place, str) else None
+            changed = json.loads(json.dumps(lines))
+            record = next(r for r in changed if r["record"] == (place["record"] if kind is None else "trial"))
+            tenant = record.get("tenants", [None])[0]
+            part = {None: lambda: record, "tenant": lambda: tenant, "node": lambda: tenant["node_list"][0],
+                    "rank": lambda: tenant["ranks"][0]}[kind]()
+            part[key] = value
+            self.assertFalse(validator.is_valid(record), (place, key, value))
+            file = self.folder / "refused.jsonl"
+            file.write_text("".join(json.dumps(r) + "\n" for r in changed))
+            done = subprocess.run([BUILD / "virtrain", "import", file, "--db", self.folder / "refused.db"], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 3, done.stderr)
+            self.assertRegex(done.stderr, rf"refused.jsonl:{changed.index(record) + 1}: .*{key}")
+
+    def test_each_exchange_line_fits_the_schema(self):
+        validator = self.schema_of_a_line()
         published = [line for file in (SOURCE / "scenarios/published").glob("*.jsonl") for line in file.read_text().splitlines()]
         lines = self.export("jsonl").splitlines() + self.source.read_text().splitlines() + published
         kinds = collections.Counter()
