@@ -58,6 +58,9 @@ std::string too_few(const CaseComparison& comparison) {
                                        : " are too few (three on each side are needed)");
 }
 
+constexpr const char* pooled_looks_words =
+    "pairs of experiments that were looked at as they ran have a verdict only one by one (--experiment)";
+
 std::string without_data(const CaseComparison& comparison) {
   if (comparison.reason == "too_few_pairs") { return "nothing to compare: there is no complete pair"; }
   for (const auto& wanted : {comparison.baseline, comparison.candidate}) {
@@ -129,10 +132,7 @@ std::string verdict_remark(const CaseComparison& comparison) {
   if (!comparison.test) { return without_data(comparison); }
   if (comparison.forced) { return "forced, although " + why_not_comparable(comparison); }
   if (comparison.verdict == Verdict::not_comparable) { return why_not_comparable(comparison); }
-  if (comparison.reason == "pooled_looks") {
-    return "pairs of experiments that were looked at as they ran have a verdict only one by one "
-           "(--experiment)";
-  }
+  if (comparison.reason == "pooled_looks") { return pooled_looks_words; }
   if (!comparison.test->ci_tost) { return too_few(comparison); }
   const bool settled =
       comparison.verdict != Verdict::inconclusive && comparison.verdict != Verdict::non_inferior;
@@ -157,7 +157,8 @@ bool worse_after_holm(const CaseComparison& comparison) {
          comparison.p_worse_holm.value_or(0) < comparison.settings.alpha;
 }
 
-std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
+std::string family_sentence(const std::vector<CaseComparison>& comparisons,
+                            const std::function<std::string(const std::string&)>& arm_words) {
   auto family = judged(comparisons);
   std::erase_if(family, [](const auto* one) { return !one->p_worse_holm; });
   if (family.size() < 2) { return ""; }
@@ -172,7 +173,8 @@ std::string family_sentence(const std::vector<CaseComparison>& comparisons) {
   for (const auto* one : family) {
     if (!worse_after_holm(*one)) { continue; }
     const auto& arm = by_case || !one->arm.empty() ? one->arm : one->candidate;
-    worse.push_back(one->case_name + (arm.empty() ? "" : " in " + arm));
+    const auto words = arm_words && !arm.empty() ? arm_words(arm) : arm;
+    worse.push_back(one->case_name + (words.empty() ? "" : " in " + words));
   }
   const std::string end = fmt::format("after Holm's correction for {} (smallest adjusted p = {:.3g})",
                                       counted(family.size(), by_case ? "case" : "comparison"), smallest);
@@ -194,7 +196,9 @@ std::string verdict_sentence(const CaseComparison& comparison) {
                        why_not_comparable(comparison));
   }
   if (!comparison.test->ci_tost) {
-    return fmt::format("{} is {}; no interval: {}", v, distance(comparison), too_few(comparison));
+    const bool pooled = comparison.reason == "pooled_looks";
+    return fmt::format("{} is {}; no {}: {}", v, distance(comparison), pooled ? "verdict" : "interval",
+                       pooled ? pooled_looks_words : too_few(comparison));
   }
   const std::string further = comparison.further_pairs ? "; " + outlook(comparison) : "";
   const std::string numbers = distance(comparison) + " " + evidence(comparison);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,9 @@ std::vector<const CaseComparison*> judged(const std::vector<CaseComparison>& com
 /// Whether the case is worse for sure among all cases of its comparison.
 bool worse_after_holm(const CaseComparison& comparison);
 /// The answer of those judged to "is any of them worse?" after Holm's correction; empty for fewer than two.
-std::string family_sentence(const std::vector<CaseComparison>& comparisons);
+/// `arm_words`: what an arm is called; else by its name.
+std::string family_sentence(const std::vector<CaseComparison>& comparisons,
+                            const std::function<std::string(const std::string&)>& arm_words = {});
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
 /// What the numbers alone do not say: why there is no data, no verdict or no interval, that it was forced,

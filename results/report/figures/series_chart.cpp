@@ -6,6 +6,7 @@
 #include <map>
 
 #include "common/text/units.h"
+#include "results/changes/scenario_version.h"
 #include "results/report/figures/figures.h"
 #include "results/statistics/change_points.h"
 
@@ -14,6 +15,8 @@ namespace {
 
 // Fewer experiments are no series.
 constexpr std::size_t least_experiments = 5;
+// On either side of a change: fewer do not show that it lasts.
+constexpr std::size_t least_beside_change = 3;
 
 /// Mean throughput of one arm of a case in one experiment.
 struct DatedMean {
@@ -28,6 +31,25 @@ struct SeriesLine {
 };
 
 using LinesOfCases = std::map<std::string, std::vector<SeriesLine>>;
+
+/// Among the latest experiments of one scenario: what another workload reaches is no change.
+std::vector<ChangePoint> lasting_changes(const std::vector<DatedMean>& nights) {
+  const auto version = [](const DatedMean& night) {
+    return scenario_version(night.experiment->scenario_text);
+  };
+  const auto newest = version(nights.back());
+  const auto other = std::find_if(nights.rbegin(), nights.rend(),
+                                  [&](const auto& night) { return version(night) != newest; });
+  const auto begin = static_cast<std::size_t>(nights.rend() - other);
+  std::vector<std::optional<double>> series;
+  for (std::size_t i = begin; i < nights.size(); ++i) { series.emplace_back(nights[i].images_per_second); }
+  auto changes = change_points(series);
+  std::erase_if(changes, [&](const ChangePoint& change) {
+    return change.index < least_beside_change || series.size() - change.index < least_beside_change;
+  });
+  for (auto& change : changes) { change.index += begin; }
+  return changes;
+}
 
 std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case_name) {
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
@@ -50,9 +72,7 @@ std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case
       return a.experiment->started_at < b.experiment->started_at;
     });
     if (line.nights.size() < least_experiments) { continue; }
-    std::vector<std::optional<double>> series;
-    for (const auto& night : line.nights) { series.emplace_back(night.images_per_second); }
-    line.changes = change_points(series);
+    line.changes = lasting_changes(line.nights);
     lines.push_back(std::move(line));
   }
   return lines;
@@ -62,11 +82,11 @@ std::string day_of(const std::string& time) {
   return time.substr(0, 10);
 }
 
-/// "VM: 8.0 % lower from 2026-10-21 on (p = 1e-38)"
+/// "VM: 8.0 % lower from 2026-10-21 on"
 std::string change_words(const SeriesLine& line, const ChangePoint& change) {
-  return fmt::format("{}: {:.1f} % {} from {} on (p = {:.1g})", arm_words(line.arm),
+  return fmt::format("{}: {:.1f} % {} from {} on", arm_words(line.arm),
                      100 * std::abs(change.relative_change), change.regression() ? "lower" : "higher",
-                     day_of(line.nights[change.index].experiment->started_at), change.p);
+                     day_of(line.nights[change.index].experiment->started_at));
 }
 
 /// The newest value against its history: an alarm before a change can be shown to last.

@@ -20,22 +20,28 @@ std::string rule_words(FactRule rule) {
   return "for information";
 }
 
-/// One difference and the cases that have it.
+/// One difference between two arms and the cases that have it.
 struct Shared {
+  const CaseComparison* arms;
   const FactDifference* difference;
   std::vector<std::string> cases;
 };
+
+bool has_same_arms(const CaseComparison& one, const CaseComparison& other) {
+  return one.baseline == other.baseline && one.candidate == other.candidate && one.arm == other.arm;
+}
 
 std::vector<Shared> shared_differences(const ReportData& data) {
   std::vector<Shared> list;
   for (const auto& comparison : data.comparisons) {
     for (const auto& difference : comparison.differences) {
       auto known = std::ranges::find_if(list, [&](const Shared& one) {
-        return one.difference->field == difference.field && one.difference->baseline == difference.baseline &&
+        return has_same_arms(*one.arms, comparison) && one.difference->field == difference.field &&
+               one.difference->baseline == difference.baseline &&
                one.difference->candidate == difference.candidate &&
                one.difference->detail == difference.detail;
       });
-      if (known == list.end()) { known = list.insert(list.end(), {&difference, {}}); }
+      if (known == list.end()) { known = list.insert(list.end(), {&comparison, &difference, {}}); }
       known->cases.push_back(comparison.case_name);
     }
   }
@@ -49,22 +55,32 @@ std::string cases_words(const std::vector<std::string>& cases, std::size_t all) 
 }
 
 Table difference_table(const ReportData& data) {
+  const auto shared = shared_differences(data);
+  if (shared.empty()) { return {}; }
+  const auto& first = *shared.front().arms;
+  const bool same_arms =
+      std::ranges::all_of(shared, [&](const Shared& one) { return has_same_arms(*one.arms, first); });
   Table table;
   table.columns = {{"fact", "Fact"},
-                   {"baseline", arm_words(data.request.compare.baseline)},
-                   {"candidate", arm_words(data.request.compare.candidate)},
+                   {"baseline", same_arms ? arm_words(first.baseline) : "Baseline"},
+                   {"candidate", same_arms ? arm_words(first.candidate) : "Candidate"},
                    {"meaning", "Meaning"},
                    {"cases", "In"}};
-  for (const auto& [difference, cases] : shared_differences(data)) {
+  for (const auto& [arms, difference, cases] : shared) {
     auto meaning = rule_words(difference->rule);
     if (forbids(*difference)) { meaning += ": forbids a verdict"; }
     for (const auto& more : {difference->detail, difference->why}) {
       if (!more.empty()) { meaning += " (" + more + ")"; }
     }
-    table.rows.push_back({cell(difference->field),
-                          cell(fmt::format("{}", fmt::join(difference->baseline, ", "))),
-                          cell(fmt::format("{}", fmt::join(difference->candidate, ", "))), cell(meaning),
-                          cell(cases_words(cases, data.comparisons.size()))});
+    const auto compared = std::ranges::count_if(
+        data.comparisons, [&arms = *arms](const auto& one) { return has_same_arms(one, arms); });
+    auto where = cases_words(cases, static_cast<std::size_t>(compared));
+    if (!same_arms) {
+      where = fmt::format("{} against {}: {}", arm_words(arms->candidate), arm_words(arms->baseline), where);
+    }
+    table.rows.push_back(
+        {cell(difference->field), cell(fmt::format("{}", fmt::join(difference->baseline, ", "))),
+         cell(fmt::format("{}", fmt::join(difference->candidate, ", "))), cell(meaning), cell(where)});
   }
   return table;
 }

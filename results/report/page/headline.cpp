@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <set>
@@ -20,11 +21,27 @@ bool is_emulated(const CaseComparison& comparison) {
   return comparison.reason == "emulated";
 }
 
-/// What one verdict says of `candidate` in a group of cases.
-std::string verdict_phrase(Verdict verdict, const std::string& margin) {
-  switch (verdict) {
+/// What the answer to one case is: its verdict, and whether "slower" holds beside all other cases.
+struct Answer {
+  std::optional<Verdict> verdict = {};  ///< nothing: there is no data
+  bool uncorrected = false;
+
+  bool operator==(const Answer&) const = default;
+};
+
+Answer answer_to(const CaseComparison& comparison) {
+  if (!comparison.test) { return {}; }
+  const bool uncorrected = comparison.verdict == Verdict::worse && !worse_after_holm(comparison);
+  return {comparison.verdict, uncorrected};
+}
+
+/// What one answer says of `candidate` in a group of cases.
+std::string answer_phrase(const Answer& answer, const std::string& margin) {
+  if (!answer.verdict) { return "without data"; }
+  switch (*answer.verdict) {
     case Verdict::worse:
-      return fmt::format("slower by more than {}", margin);
+      return fmt::format("slower by more than {}{}", margin,
+                         answer.uncorrected ? " before Holm's correction only" : "");
     case Verdict::better:
       return fmt::format("faster by more than {}", margin);
     case Verdict::equivalent:
@@ -39,12 +56,12 @@ std::string verdict_phrase(Verdict verdict, const std::string& margin) {
   return "not comparable";
 }
 
-/// "1.1 to 1.8 % slower", "0.3 % slower to 0.2 % faster": how far the cases of one verdict are off.
-std::string distance_phrase(const Cases& cases, Verdict verdict) {
+/// "1.1 to 1.8 % slower", "0.3 % slower to 0.2 % faster": how far the cases of one answer are off.
+std::string distance_phrase(const Cases& cases, const Answer& answer) {
   double low = std::numeric_limits<double>::infinity();
   double high = -low;
   for (const auto* one : cases) {
-    if (one->verdict != verdict) { continue; }
+    if (answer_to(*one) != answer) { continue; }
     low = std::min(low, one->test->ratio);
     high = std::max(high, one->test->ratio);
   }
@@ -78,23 +95,30 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   const std::string margin = fmt::format("{:.4g} %", compare.settings.margin * 100);
   const std::string subject =
       fmt::format("{} against {}", arm_words(compare.candidate), arm_words(compare.baseline));
-  if (std::ranges::all_of(cases, [](const auto* one) { return is_emulated(*one); })) {
+  if (std::ranges::all_of(cases, [](const auto* one) { return is_emulated(*one) || !one->test; })) {
     return fmt::format("No verdict on {}: the virtual machines were emulated", subject);
   }
   std::vector<std::string> parts;
   // What a reader must not miss comes first.
-  for (const auto verdict : {Verdict::worse, Verdict::inconclusive, Verdict::non_inferior,
-                             Verdict::equivalent, Verdict::better, Verdict::not_comparable}) {
-    const auto count = std::ranges::count_if(cases, [&](const auto* one) { return one->verdict == verdict; });
+  for (const auto& answer : std::initializer_list<Answer>{{Verdict::worse},
+                                                          {},
+                                                          {Verdict::worse, true},
+                                                          {Verdict::inconclusive},
+                                                          {Verdict::non_inferior},
+                                                          {Verdict::equivalent},
+                                                          {Verdict::better},
+                                                          {Verdict::not_comparable}}) {
+    const auto count =
+        std::ranges::count_if(cases, [&](const auto* one) { return answer_to(*one) == answer; });
     if (count == 0) { continue; }
     const bool all = count == std::ssize(cases);
     const std::string all_words = count == 2 ? "in both cases" : fmt::format("in all {} cases", count);
     const std::string where = all             ? all_words
                               : parts.empty() ? fmt::format("in {} of {} cases", count, cases.size())
                                               : fmt::format("in {}", count);
-    const bool measured = verdict != Verdict::not_comparable;
-    parts.push_back(verdict_phrase(verdict, margin) + " " + where +
-                    (measured ? fmt::format(" ({})", distance_phrase(cases, verdict)) : ""));
+    const bool measured = answer.verdict && answer.verdict != Verdict::not_comparable;
+    parts.push_back(answer_phrase(answer, margin) + " " + where +
+                    (measured ? fmt::format(" ({})", distance_phrase(cases, answer)) : ""));
   }
   return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
 }
@@ -135,12 +159,10 @@ std::string verdict_headline(const ReportData& data) {
   Cases cases;
   for (const auto& one : data.comparisons) {
     const auto& first = data.comparisons.front();
-    if (one.test && one.baseline == first.baseline && one.candidate == first.candidate) {
-      cases.push_back(&one);
-    }
+    if (one.baseline == first.baseline && one.candidate == first.candidate) { cases.push_back(&one); }
   }
   const auto& compare = data.request.compare;
-  if (cases.empty()) {
+  if (std::ranges::none_of(cases, [](const auto* one) { return one->test.has_value(); })) {
     return fmt::format("Nothing to compare: no case has runs of both {} and {}", arm_words(compare.baseline),
                        arm_words(compare.candidate));
   }

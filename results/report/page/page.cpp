@@ -179,7 +179,8 @@ json notes_model(const ReportData& data) {
       if (variants.insert(sentence).second) { add(sentence); }
     }
   }
-  if (const auto family = family_sentence(named); !family.empty()) { add(family + "."); }
+  const auto family = family_sentence(data.comparisons, [](const auto& arm) { return arm_words(arm); });
+  if (!family.empty()) { add(family + "."); }
   add(differences_sentence(data));
   std::vector<std::pair<std::string, std::vector<std::string>>> by_sentence;
   for (const auto& comparison : data.comparisons) {

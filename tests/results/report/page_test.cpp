@@ -8,6 +8,8 @@
 namespace virtrain::results {
 namespace {
 
+using virtrain::test::Contains;
+
 /// A database with one experiment of these ratios for each case, six pairs each unless told otherwise.
 struct Study {
   TemporaryFolder folder;
@@ -47,6 +49,13 @@ TEST_CASE("many cases make one headline, bad news first") {
       headline(study.data()) ==
       "VM against bare metal: slower by more than 2 % in 1 of 3 cases (10.0 % slower), equivalent within 2 % "
       "in 2 (0.0 to 1.0 % slower)");
+  add_finished(study.store, "e1", "d", "bare_metal", 1, 100);
+  CHECK_THAT(headline(study.data()),
+             Contains("in 1 of 4 cases (10.0 % slower), without data in 1, equivalent within 2 % in 2"));
+  auto data = study.data();
+  data.comparisons.at(1).p_worse_holm = 0.2;
+  CHECK_THAT(headline(data), Contains("without data in 1 of 4 cases, slower by more than 2 % before Holm's "
+                                      "correction only in 1 (10.0 % slower)"));
 }
 
 TEST_CASE("equivalent cases on both sides say how far they are off, and failed trials are in the headline") {
@@ -162,7 +171,6 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
 }
 
 TEST_CASE("the page has a table of what helps only where there are mitigations") {
-  using virtrain::test::Contains;
   ReportData data;
   CHECK(page_model(data, {})["table_sections"].empty());
   Mitigation one;
@@ -292,6 +300,15 @@ TEST_CASE("forty nights with a loss show it where it is, and say it") {
   REQUIRE(charts[0].data["changes"].size() == 1);
   CHECK(charts[0].data["changes"][0]["at"] == "2026-02-25T02:00:00Z");
   CHECK(charts[0].summary.find("VM: 8.0 % lower from 2026-02-25 on") != std::string::npos);
+
+  auto edited = data;
+  for (auto& experiment : edited.experiments) {
+    experiment.scenario_text = experiment.id < "n124" ? "batch_size: 4" : "batch_size: 2";
+  }
+  CHECK_THAT(series_charts(edited, ArmOrder(edited)).at(0).summary, Contains("No lasting change"));
+  auto newest = data;
+  std::erase_if(newest.experiments, [](const auto& one) { return one.id >= "n126"; });
+  CHECK_THAT(series_charts(newest, ArmOrder(newest)).at(0).summary, Contains("No lasting change"));
 }
 
 TEST_CASE("sections without data are named") {
@@ -381,6 +398,16 @@ TEST_CASE("differences come with what they mean") {
     driver = driver || (fact["cells"][0]["text"] == "driver" && fact["cells"][2]["text"] == "everywhere");
   }
   CHECK(driver);
+
+  auto data = study.data();
+  auto variant = data.comparisons.at(0);
+  variant.baseline = "vm", variant.candidate = "vm-small";
+  variant.differences.at(0).baseline = {"6.1"}, variant.differences.at(0).candidate = {"5.10"};
+  data.comparisons.push_back(variant);
+  const auto table = environment_model(data)["tables"][0];
+  CHECK(table["columns"][1]["head"] == "Baseline");
+  CHECK(table["rows"][0]["cells"][4]["text"] == "VM against bare metal: the case");
+  CHECK(table["rows"][1]["cells"][4]["text"] == "VM, small against VM: the case");
 }
 
 }  // namespace
