@@ -75,6 +75,7 @@ std::string PairLooks::look(const std::string& case_name, std::int64_t pairs) co
   request.selection.experiments = {experiment_};
   request.case_name = case_name;
   request.settings = settings_;
+  request.by_test = scenario_.by_test;
   try {
     return ended(results::compare(store_, request), *sequential_, scenario_);
   } catch (const Error& error) {

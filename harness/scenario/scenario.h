@@ -171,6 +171,7 @@ struct Scenario {
   /// Shuffles the arms of each two neighbouring pairs, the second in the reverse order of the first; absent:
   /// as listed, reversed in every second pair. `virtrain bisect` sets it, no file does.
   std::optional<std::int64_t> order_seed = {};
+  bool by_test = false;  ///< looks go by the test alone, whatever was emulated or differs; likewise
   std::vector<std::string> warnings;  ///< for example an odd number of pairs
 };
 

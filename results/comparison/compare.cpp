@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 
 #include "common/contains.h"
@@ -32,6 +33,18 @@ bool has_pair_numbers(const Side& side) {
 
 bool any_complete(const RowPairs& pairs) {
   return std::ranges::any_of(pairs, [](const auto& pair) { return pair.second.is_complete(); });
+}
+
+/// Of these runs those of experiments that have such others too: a host that ran one size only says nothing
+/// of the other. All of them where no experiment has both.
+Rows beside(const Rows& runs, const Rows& others) {
+  const auto has_other = [&](const auto* row) {
+    return std::ranges::any_of(others,
+                               [&](const auto* other) { return other->experiment == row->experiment; });
+  };
+  Rows kept;
+  std::ranges::copy_if(runs, std::back_inserter(kept), has_other);
+  return kept.empty() ? runs : kept;
 }
 
 class Comparer {
@@ -209,12 +222,14 @@ class Comparer {
     if (!result.looks) { return; }
     if (result.further_pairs.value_or(0) > 0) { result.further_pairs.reset(); }  // none can be added to it
     if (!pooled) { return; }
-    // Each stopped when it had the verdict it was looking for, so a verdict from all of them has no level.
+    // Each stopped when it had the verdict it was looking for, so nothing from all of them has a level.
     result.looks.reset();
     result.further_pairs.reset();
-    result.test->verdict = Verdict::inconclusive;
-    result.test->reason = "pooled_looks";
-    result.test->p_worse.reset();
+    RatioTest ratio_only;
+    ratio_only.mean_log = result.test->mean_log;
+    ratio_only.ratio = result.test->ratio;
+    ratio_only.reason = "pooled_looks";
+    result.test = ratio_only;
   }
 
   /// The levels take a while, and cases and experiments of one scenario share them.
@@ -297,7 +312,8 @@ class Comparer {
     arm.published = index_.published(one.name, arm.nodes, side);
     const auto one_node = runs_of(index_.rows(family + "/1", side.selector), side.pooled);
     if (one_node.empty()) { return arm; }
-    arm.scaling = weak_scaling(throughputs(one_node), throughputs(runs), arm.nodes);
+    arm.scaling =
+        weak_scaling(throughputs(beside(one_node, runs)), throughputs(beside(runs, one_node)), arm.nodes);
     if (!request_.predict.empty()) {
       arm.prediction = predict(index_.scaling(family, side), request_.predict);
     }
@@ -330,6 +346,7 @@ class Comparer {
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;
+    if (request_.by_test) { return; }
     const bool differ = std::ranges::any_of(result.differences, forbids);
     // Nobody can force a statement about virtualization out of emulation.
     result.forced = request_.force && differ && !is_emulated;

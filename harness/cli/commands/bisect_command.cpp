@@ -82,6 +82,7 @@ Subject read_subject(const BisectArguments& arguments) {
 Scenario scenario_of(const Subject& subject, const Suspects& tried, const StepLimits& limits, double ratio) {
   auto scenario = decode_scenario(step_scenario(subject, tried, limits), "bisect " + subject.id, true);
   scenario.order_seed = limits.seed;
+  scenario.by_test = true;
   results::Settings settings;
   settings.margin = step_margin(ratio);
   scenario.vm_vs_bare_metal = settings;
