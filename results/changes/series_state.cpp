@@ -33,9 +33,9 @@ std::vector<double> nights_at_level(const Series& series, const std::vector<cons
 
 SeriesVerdict verdict_of(const SeriesState& state) {
   if (state.changes.empty()) { return SeriesVerdict::level; }
+  if (!state.open_losses.empty()) { return SeriesVerdict::loss; }  // whatever the newest night says
   const auto last = state.changes.back()->state;
   if (last == ChangeState::unconfirmed) { return SeriesVerdict::unconfirmed; }
-  if (!state.open_losses.empty()) { return SeriesVerdict::loss; }
   return last == ChangeState::open ? SeriesVerdict::gain : SeriesVerdict::level;
 }
 

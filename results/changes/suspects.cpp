@@ -18,6 +18,7 @@ constexpr std::size_t most_suspects = 5;
 /// How likely a fact of this kind is to change what is measured, where all else is the same.
 double weight_of(std::string_view fact) {
   if (fact == "virtrain") { return 0.9; }
+  if (fact == "virtualization") { return 1; }
   const auto rules = field_rules();
   const auto rule =
       std::ranges::find_if(rules, [&](const auto& one) { return one.field == without_host(fact); });

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <iterator>
+
 #include "results/store/connection.h"
 #include "results/store/store.h"
 #include "sql_embedded.h"
@@ -63,10 +66,13 @@ std::vector<NightFigure> Store::night_figures() const {
 
 std::vector<ArmFact> Store::night_facts(std::int64_t night) const {
   return connection_->guarded("read the facts of a night", [&] {
-    return connection_->query(std::string(sql::comparison_facts_sql))
-        .bind(night)
-        .bind(nlohmann::json())
-        .rows<ArmFact>();
+    auto facts = connection_->query(std::string(sql::comparison_facts_sql))
+                     .bind(night)
+                     .bind(nlohmann::json())
+                     .rows<ArmFact>();
+    std::ranges::move(connection_->query(std::string(sql::night_settings_sql)).bind(night).rows<ArmFact>(),
+                      std::back_inserter(facts));
+    return facts;
   });
 }
 

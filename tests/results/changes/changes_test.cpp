@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "results/changes/read_changes.h"
+#include "results/changes/series_state.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 
@@ -71,6 +72,44 @@ TEST_CASE("a loss is found in the figures it concerns, its suspect named, accept
   CHECK(after.changes[0].state == ChangeState::acknowledged);
   CHECK(after.changes[0].why == "known");
   CHECK_FALSE(is_alarm(after.changes[0]));
+}
+
+TEST_CASE("a loss that lasts stays one while a worse night waits to be confirmed") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 20; ++night) { add_night(store, night, 950); }
+  for (int night = 20; night < 24; ++night) { add_night(store, night, 850); }
+  add_night(store, 24, 780);
+  const auto log = read_changes(store);
+  for (const auto& state : series_states(log, {})) {
+    if (state.series->arm != "vm") { continue; }
+    CHECK(state.open_losses.size() == 1);
+    CHECK(state.changes.back()->state == ChangeState::unconfirmed);
+    CHECK(state.verdict == SeriesVerdict::loss);
+  }
+}
+
+TEST_CASE("that KVM became emulation is a suspect, and so is the batch, of imported nights too") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 23; ++night) {
+    auto experiment = an_experiment(fmt::format("night-{:03}", night));
+    experiment.started_at = fmt::format("2026-01-{:02}T02:00:00.000Z", night + 1);
+    store.add_experiment(experiment);
+    auto trial = a_trial(experiment.id, "one-vm", "vm", 1);
+    trial.status = Status::finished;
+    trial.virtualization = night < 20 ? "kvm" : "tcg";
+    trial.batch_size = night < 20 ? 8 : 4;
+    trial.images_per_second = (night < 20 ? 950 : 50) * (1 + 0.001 * (night % 3 - 1));
+    store.import_trial(trial);
+  }
+  const auto log = read_changes(store);
+  REQUIRE(log.changes.size() == 1);
+  std::set<std::string> suspects;
+  for (const auto& one : log.changes[0].suspects) {
+    suspects.insert(one.fact + " " + one.before + " " + one.after);
+  }
+  CHECK(suspects == std::set<std::string>{"batch_size 8 4", "virtualization kvm tcg"});
 }
 
 TEST_CASE("a package of the guest image that was updated is a suspect") {

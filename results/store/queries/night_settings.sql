@@ -1,0 +1,11 @@
+-- What a night's trials were, by case and arm, as facts: imported ones have nothing else to tell them apart by.
+WITH good AS (
+  SELECT * FROM trial WHERE experiment_number = ?1 AND status = 'finished' AND valid = 1
+)
+SELECT DISTINCT "case", arm, 'virtualization', virtualization, NULL FROM good WHERE virtualization IS NOT NULL
+UNION ALL
+SELECT DISTINCT "case", arm, 'precision', precision, NULL FROM good WHERE precision IS NOT NULL
+UNION ALL
+SELECT DISTINCT "case", arm, 'backend', backend, NULL FROM good WHERE backend IS NOT NULL
+UNION ALL
+SELECT DISTINCT "case", arm, 'batch_size', CAST(batch_size AS TEXT), NULL FROM good WHERE batch_size IS NOT NULL
