@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "common/contains.h"
 #include "common/text/text.h"
@@ -219,6 +220,7 @@ class MatrixBuilder {
     struct Sums {
       double products = 0, squares = 0;
       std::size_t levels = 0;
+      double highest = 0, at_highest = 0;  ///< level and logarithm of the ratio
     };
     std::map<PairKey, Sums> sums;
     for (const auto& arm : arms_) {
@@ -228,21 +230,28 @@ class MatrixBuilder {
       for (const auto& [round, value] : rounds_of(rows_.at(arm))) {
         const auto found = before.find(round);
         if (!value || found == before.end() || !found->second) { continue; }
-        sums[round].products += level * std::log(*value / *found->second);
-        sums[round].squares += level * level;
-        ++sums[round].levels;
+        auto& sum = sums[round];
+        const double log_ratio = std::log(*value / *found->second);
+        sum.products += level * log_ratio;
+        sum.squares += level * level;
+        ++sum.levels;
+        if (level > sum.highest) { std::tie(sum.highest, sum.at_highest) = std::pair(level, log_ratio); }
       }
     }
     std::erase_if(sums, [&](const auto& round) { return round.second.levels < levels; });
     if (sums.empty()) { return; }
-    std::vector<std::optional<double>> full, ones;
+    std::vector<std::optional<double>> full, off, ones;
     for (const auto& [round, sum] : sums) {
-      full.emplace_back(std::exp(sum.products / sum.squares));
+      const double slope = sum.products / sum.squares;
+      full.emplace_back(std::exp(slope));
+      off.emplace_back(std::exp(sum.at_highest - slope * sum.highest));
       ones.emplace_back(1.0);
     }
     const auto test = compare_paired(ones, full, matrix_.settings).test;
+    const auto lack_of_fit = compare_paired(ones, off, matrix_.settings).test.ci;
     DoseResponse dose{aggressor, std::ssize(full), 1 - test.ratio, {}};
-    if (test.ci) { dose.ci = Interval{1 - test.ci->high, 1 - test.ci->low}; }
+    dose.on_a_line = !lack_of_fit || (lack_of_fit->low <= 1 && 1 <= lack_of_fit->high);
+    if (test.ci && dose.on_a_line) { dose.ci = Interval{1 - test.ci->high, 1 - test.ci->low}; }
     matrix_.doses.push_back(std::move(dose));
   }
 

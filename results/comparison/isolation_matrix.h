@@ -77,7 +77,8 @@ struct DoseResponse {
   std::string aggressor;
   std::int64_t rounds = 0;
   double loss_at_full_level = 0;
-  std::optional<Interval> ci = {};  ///< 95 %
+  std::optional<Interval> ci = {};  ///< 95 %; none where the levels do not lie on a line
+  bool on_a_line = true;            ///< false: what was measured at the highest level is off it for certain
 };
 
 struct IsolationMatrix {

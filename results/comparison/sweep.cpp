@@ -53,9 +53,7 @@ std::optional<Interval> interval_of_mean(const std::vector<double>& values) {
   return welch_test(zeros, values).ci;
 }
 
-Standing standing_of(const SweptArm& point, const SweptArm& best, const Settings& settings) {
-  if (point.arm == best.arm) { return Standing::best; }
-  const auto test = compare_points(*best.arm, *point.arm, settings);
+Standing standing_of(const RatioTest& test, bool is_worse) {
   if (!test.reason.empty()) { return Standing::undecided; }
   switch (test.verdict) {
     case Verdict::equivalent:
@@ -63,12 +61,33 @@ Standing standing_of(const SweptArm& point, const SweptArm& best, const Settings
     case Verdict::better:
       return Standing::as_good;
     case Verdict::worse:
-      return Standing::worse;
+      return is_worse ? Standing::worse : Standing::undecided;
     case Verdict::inconclusive:
     case Verdict::not_comparable:
       break;
   }
   return Standing::undecided;
+}
+
+/// Of each point; "worse" after Holm's correction, for of many equal points some would be worse by chance.
+std::vector<Standing> standings_of(const std::vector<SweptArm>& points, const SweptArm& best,
+                                   const Settings& settings) {
+  std::vector<RatioTest> tests;
+  std::vector<double> p_values;
+  for (const auto& point : points) {
+    tests.push_back(compare_points(*best.arm, *point.arm, settings));
+    const bool counts = point.arm != best.arm && tests.back().p_worse;
+    if (counts) { p_values.push_back(*tests.back().p_worse); }
+  }
+  const auto adjusted = holm(p_values);
+  std::vector<Standing> standings;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const bool is_best = points[i].arm == best.arm;
+    const bool is_worse = !is_best && tests[i].p_worse && adjusted[next++] < settings.alpha;
+    standings.push_back(is_best ? Standing::best : standing_of(tests[i], is_worse));
+  }
+  return standings;
 }
 
 constexpr const char* power_key = "power_limit";
@@ -145,9 +164,10 @@ void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& sett
     const auto& best = *std::ranges::max_element(points, [](const SweptArm& a, const SweptArm& b) {
       return a.arm->images_per_second < b.arm->images_per_second;
     });
-    for (const auto& point : points) {
-      standings[point.arm] = {standing_of(point, best, settings), interval_of_mean(point.arm->throughputs),
-                              best.swept.at, settings};
+    const auto of_points = standings_of(points, best, settings);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      standings[points[i].arm] = {of_points[i], interval_of_mean(points[i].arm->throughputs), best.swept.at,
+                                  settings};
     }
   }
   for (auto& comparison : comparisons) {

@@ -38,8 +38,9 @@ std::optional<SweptCase> swept_case(const std::string& case_name);
 bool sweeps_power(const std::string& case_name);
 
 /// Gives each arm of each swept case its standing, by two one-sided tests of its runs against those of the
-/// arm's best point; the runs are not paired, for points run one after the other. `settings` as asked for:
-/// when a case had pairs enough for its own verdict says nothing about its points.
+/// arm's best point, "worse" after Holm's correction over its points; the runs are not paired, for points run
+/// one after the other. `settings` as asked for: when a case had pairs enough for its own verdict says
+/// nothing about its points.
 void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings);
 
 /// "Sweep of weak/4 in vm: largest mean at batch_size=32, …" for each family and arm; and of power limits

@@ -128,6 +128,11 @@ void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
     }
   }
   for (const auto& dose : matrix.doses) {
+    if (!dose.on_a_line) {
+      notes.push_back(
+          fmt::format("{}: its levels do not lie on a line, each stands for itself", dose.aggressor));
+      continue;
+    }
     notes.push_back(fmt::format("{} at full level: {} % slower{}, by a line over its levels", dose.aggressor,
                                 whole_percents(dose.loss_at_full_level),
                                 dose.ci ? fmt::format(" (95 %: {} to {})", whole_percents(dose.ci->low),

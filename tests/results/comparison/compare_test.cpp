@@ -12,6 +12,7 @@
 using namespace virtrain;
 using namespace virtrain::results;
 using virtrain::test::Contains;
+using virtrain::test::StartsWith;
 
 namespace {
 
@@ -219,6 +220,32 @@ TEST_CASE("weak scaling speedups stand under each arm") {
   CHECK(arms.at("vm").at("speedup").get<double>() == Approx(1.9616667).epsilon(1e-7));
   CHECK(arms.at("vm").at("speedup_ci_low").get<double>() == Approx(1.9361335).epsilon(1e-7));
   CHECK(arms.at("vm").at("efficiency_ci_high").get<double>() == Approx(0.99376829).epsilon(1e-7));
+  // A host twice as fast, whose single nodes all failed, says nothing about scaling.
+  for (const double value : {3900, 3920, 3940}) {
+    data.rows.push_back(row("weak-scaling/2", "vm", std::nullopt, value, 2));
+    data.rows.back().experiment = 1;
+  }
+  data.experiments.resize(2);
+  CHECK(to_json(compare(data, {}).at(1)).at("arms").at("vm").at("speedup").get<double>() ==
+        Approx(1.9616667).epsilon(1e-7));
+}
+
+TEST_CASE("whatever the arms are called, what VMs cost is a family of its own") {
+  std::vector<CaseComparison> list(3);
+  for (std::size_t i = 0; i < 2; ++i) {
+    list[i].case_name = i == 0 ? "a" : "b";
+    list[i].baseline = "bare_metal", list[i].candidate = "vm";
+    list[i].p_worse_holm = 1;
+  }
+  list[2] = list[1];
+  list[2].baseline = "vm", list[2].candidate = "vm-unpinned";
+  list[2].verdict = Verdict::worse;
+  list[2].p_worse_holm = 1e-8;
+  const auto words = [](const std::string& arm) { return "<" + arm + ">"; };
+  CHECK(family_sentence(list, words) ==
+        "No case is worse after Holm's correction for 2 cases (smallest adjusted p = 1)");
+  list[0] = list[1] = list[2];
+  CHECK_THAT(family_sentence(list, words), StartsWith("b in <vm-unpinned>"));
 }
 
 TEST_CASE("other arms can be compared, one case alone, with another margin") {

@@ -39,6 +39,9 @@ TEST_CASE("an experiment that was looked at has the level of its look beside oth
   CHECK(list[2].verdict == Verdict::inconclusive);
   CHECK(list[2].reason == "pooled_looks");
   CHECK_THAT(verdict_remark(list[2]), Contains("one by one (--experiment)"));
+  CHECK_THAT(verdict_sentence(list[2]), Contains("; no verdict: pairs of experiments that were looked at"));
+  CHECK_FALSE(list[2].test->ci);  // of what stopped by what it saw nothing has a level
+  CHECK_FALSE(list[2].test->p_diff);
 }
 
 TEST_CASE("an arm explains what it changes, and nothing else") {

@@ -101,6 +101,13 @@ TEST_CASE("the dose is a line over the levels, from the idle neighbour") {
   CHECK(matrix.doses[0].ci->low < 0.5);
   CHECK(matrix.doses[0].ci->high > 0.5);
   CHECK(matrix.doses[0].rounds == 20);
+  CHECK(matrix.doses[0].on_a_line);
+  const auto bent = matrix_of(
+      simulate(3, {{"", 0}, {"idle", 0}, {"cpu@25%", 0.05}, {"cpu@50%", 0.1}, {"cpu@100%", 0.4}}, 10));
+  REQUIRE(bent.doses.size() == 1);
+  CHECK_FALSE(bent.doses[0].on_a_line);
+  CHECK_FALSE(bent.doses[0].ci);  // it would not hold what was measured at full level
+  CHECK_THAT(render(isolation_table({bent}), Format::markdown), Contains("do not lie on a line"));
 }
 
 TEST_CASE("emulated victims have verdicts among themselves, and none against other kinds of VM") {
