@@ -384,11 +384,7 @@ void Placer::check_totals(const Case& wanted, bool in_vms, Placement& out) {
   }
   out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
   if (inventory_.cores.empty()) { problems_.push_back("no core of this host may be used"); }
-  if (crowded && !scenario_.oversubscribe) {
-    problems_.push_back(
-        fmt::format("case {}: its nodes have {}, fewer than ranks (use more vcpus, or oversubscribe: true)",
-                    wanted.name, counted(wanted.guest.vcpus, "vCPU")));
-  } else if (out.oversubscribed && !scenario_.oversubscribe) {
+  if (out.oversubscribed && !scenario_.oversubscribe) {
     problems_.push_back(fmt::format("case {}: {} {}, {} has {} (use fewer, or oversubscribe: true)",
                                     wanted.name, needing(nodes, counted(wanted.guest.vcpus, "vCPU")),
                                     counted(needed, "core"), inventory_.hostname, cores));

@@ -60,6 +60,11 @@ void compare(CompareArguments& arguments, Cli& cli) {
   require_both_sides(arguments);
   request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   if (!arguments.sizes.empty()) { request.predict = node_counts(arguments.sizes); }
+  if (arguments.format == results::Format::csv && (request.explain || !request.predict.empty())) {
+    throw Error("read the command line", ErrorCode::usage,
+                fmt::format("--{} has no columns in csv (take --format json)",
+                            request.explain ? "explain" : "predict"));
+  }
   const Store store(arguments.database, Store::Mode::open);
   if (const auto expected = arguments.expect ? expected_settings(store, request) : std::nullopt) {
     if (!arguments.own_margin) { request.settings.margin = expected->margin; }

@@ -133,6 +133,11 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
     if (!is_there(arm_vm) || !is_there(arm_bare_metal)) {
       in.refuse("expect", "vm_vs_bare_metal needs both arms, bare_metal and vm");
     }
+    constexpr std::int64_t least_for_a_verdict = 3;
+    if (scenario.pairs < least_for_a_verdict) {
+      in.refuse("expect", "vm_vs_bare_metal: {} no verdict (pairs: at least {})",
+                scenario.pairs == 1 ? "one pair gives" : "two pairs give", least_for_a_verdict);
+    }
   }
   expectations.finish();
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/text/printable.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
@@ -94,6 +95,25 @@ class ValueCounter : public YAML::EventHandler {
   std::map<YAML::anchor_t, std::size_t> sizes_;  ///< of what each anchor names, once it is closed
 };
 
+/// What people mean who write what is not YAML; empty where it is none of the usual.
+std::string cure_of(const std::string& text, const YAML::Mark& mark) {
+  const auto lines = split(text, '\n');
+  if (mark.is_null() || mark.line < 0 || mark.line >= std::ssize(lines)) { return ""; }
+  const auto& line = lines[static_cast<std::size_t>(mark.line)];
+  if (line.substr(0, line.find_first_not_of(" \t")).find('\t') != std::string::npos) {
+    return " (indent with blanks, not with tabs)";
+  }
+  const auto colon = line.find(": ");
+  const auto begin = colon == std::string::npos ? colon : line.find_first_not_of(' ', colon + 1);
+  if (begin == std::string::npos || std::string_view("\"'[{|>").find(line[begin]) != std::string_view::npos) {
+    return "";
+  }
+  if (std::string_view("%@`").find(line[begin]) != std::string_view::npos) {
+    return fmt::format(" (a text that begins with {} needs quotes)", line[begin]);
+  }
+  return line.find(": ", begin) != std::string::npos ? " (a text with ': ' in it needs quotes)" : "";
+}
+
 }  // namespace
 
 bool check_yaml_shape(const std::string& text, Diagnostics& diagnostics) {
@@ -109,7 +129,8 @@ bool check_yaml_shape(const std::string& text, Diagnostics& diagnostics) {
   } catch (const YAML::DeepRecursion& error) {
     diagnostics.add(error.mark, "not YAML: nested too deeply");
   } catch (const YAML::Exception& error) {
-    diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark, "not YAML: " + excerpt(error.msg));
+    diagnostics.add(error.mark.is_null() ? YAML::Mark() : error.mark,
+                    "not YAML: " + excerpt(error.msg) + cure_of(text, error.mark));
   }
   return false;
 }

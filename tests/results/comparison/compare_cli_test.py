@@ -126,6 +126,7 @@ def predictions(folder):
     text = run("compare", "--db", db, "--predict", "8").stdout
     assert "Prediction of weak-scaling in vm" in text and "8 nodes:" in text, text
     assert "allowed" in run("compare", "--db", db, "--predict", "0", status=2).stderr
+    assert "no columns in csv" in run("compare", "--db", db, "--predict", "8", "--format", "csv", status=2).stderr
     assert compare(db)[2]["prediction"] is None
 
 
