@@ -19,7 +19,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 8;
+inline constexpr int schema_version = 9;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {

@@ -3,7 +3,9 @@ WITH good AS (
   SELECT id, experiment_number AS night, "case", arm, pair, nodes, images_per_second FROM trial
   WHERE status = 'finished' AND valid = 1 AND images_per_second IS NOT NULL
 ), mean AS (
-  SELECT night, "case", arm, nodes, avg(images_per_second) AS images_per_second FROM good GROUP BY night, "case", arm
+  SELECT night, "case", arm, nodes,
+         coalesce(avg(images_per_second) FILTER (WHERE pair IS NOT NULL), avg(images_per_second)) AS images_per_second
+  FROM good GROUP BY night, "case", arm
 ), unpaired AS (
   SELECT night, "case", arm, avg(ln(images_per_second)) AS log_mean FROM good
   GROUP BY night, "case", arm HAVING count(pair) = 0

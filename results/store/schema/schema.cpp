@@ -15,10 +15,11 @@ namespace {
 
 /// A function: the texts of another file may not be there yet where this file begins.
 std::string_view migration(std::size_t version) {
-  const std::array all = {sql::migration_001_base_sql,     sql::migration_002_exchange_sql,
-                          sql::migration_003_probe_sql,    sql::migration_004_evidence_sql,
-                          sql::migration_005_changes_sql,  sql::migration_006_views_sql,
-                          sql::migration_007_security_sql, sql::migration_008_case_names_sql};
+  const std::array all = {sql::migration_001_base_sql,         sql::migration_002_exchange_sql,
+                          sql::migration_003_probe_sql,        sql::migration_004_evidence_sql,
+                          sql::migration_005_changes_sql,      sql::migration_006_views_sql,
+                          sql::migration_007_security_sql,     sql::migration_008_case_names_sql,
+                          sql::migration_009_paired_trials_sql};
   return all.at(version);
 }
 
