@@ -28,5 +28,21 @@ class VerdictTest(unittest.TestCase):
         self.assertEqual(verdict(0.495, 0.501, 0.503, 0.50), "OUTSIDE")
         self.assertEqual(verdict(0.495, 0.490, 0.494, 0.50), "OUTSIDE")
 
+    def test_what_is_too_wide_is_measured_anew_once_and_then_counts_whatever_it_says(self):
+        def measured(*intervals):
+            asked = []
+
+            def measure(rounds):
+                asked.append(rounds)
+                low, high = intervals[len(asked) - 1]
+                return [MODULE.Found("what", "why", 0.10, 0.10, low, high)]
+            return MODULE.narrow(measure, 12)[0].verdict(), asked
+        self.assertEqual(measured((0.08, 0.12)), ("inside", [12]))
+        self.assertEqual(measured((0.20, 0.22)), ("OUTSIDE", [12]))  # narrow: no second chance
+        # Half of it is 5 %, of 3.5 % that it may be: (5 / 3.5)² · 1.2 of 12 rounds.
+        self.assertEqual(measured((0.05, 0.15), (0.08, 0.12)), ("inside", [12, 30]))
+        self.assertEqual(measured((0.05, 0.15), (0.13, 0.15)), ("OUTSIDE", [12, 30]))
+        self.assertEqual(measured((None, None), (-0.2, 0.4)), ("TOO WIDE", [12, 60]))
+
 
 unittest.main()
