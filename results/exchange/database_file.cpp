@@ -27,6 +27,9 @@ TemporaryText records_of_database(const std::filesystem::path& file) {
     out.close();
     if (!out) { throw Error("read " + name, ErrorCode::io, "it could not be copied to a temporary file"); }
   } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) {
+      throw Error(name, ErrorCode::bad_input, "there are no experiments in this database");
+    }
     if (error.code() != ErrorCode::bad_input) { throw; }
     throw Error(name, ErrorCode::bad_input, "its experiments cannot be read: " + error.message());
   }

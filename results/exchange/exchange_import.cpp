@@ -155,10 +155,17 @@ void refuse_idle_options(FileFormat format, const LineReader& lines, const Impor
                format_name(format), idle, join(options_of(format), ", "));
 }
 
+[[noreturn]] void refuse_empty(const LineReader& lines) {
+  lines.refuse("the file is empty: get a fresh copy, or leave it out");
+}
+
 /// `logs`: the unit's files.
 void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const ImportUnit& unit,
                RecordImporter& importer) {
   LineReader& lines = *logs.front().lines;
+  for (const auto& log : logs) {
+    if (is_empty(*log.lines)) { refuse_empty(*log.lines); }
+  }
   if (format == FileFormat::jsonl) { require_json(lines); }
   if (!unit.found_in_folder) { refuse_idle_options(format, lines, unit.settings); }
   switch (format) {
@@ -187,21 +194,31 @@ void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const Impo
   }
 }
 
+/// Says of a file of no format what it may be.
+[[noreturn]] void refuse_unknown(LineReader& lines) {
+  if (is_empty(lines)) { refuse_empty(lines); }
+  const auto formats = join(format_names(), ", ");
+  if (is_json(lines)) {
+    lines.refuse("this is JSON of no format that import reads (give --format: " + formats + ")");
+  }
+  refuse_disguised(lines);
+  lines.rewind();
+  lines.refuse("this looks like no format that import reads (give --format: " + formats +
+               "; or --map COLUMN=KEY for a CSV table)");
+}
+
 /// Nothing if no format is known and the file may be passed over.
 std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   if (unit.settings.format) { return unit.settings.format; }
   if (!unit.settings.columns.empty()) { return FileFormat::csv; }
   std::optional<FileFormat> format;
   try {
-    format = recognise_format(lines, unit.found_in_folder);
+    format = recognise_format(lines);
   } catch (const Error& error) {
     // Pictures, archives and the like lie beside results: what is no text is of no format either.
     if (!unit.found_in_folder || error.code() != ErrorCode::bad_input) { throw; }
   }
-  if (!format && !unit.found_in_folder) {
-    lines.refuse("this looks like no format that import reads (give --format: " + join(format_names(), ", ") +
-                 "; or --map COLUMN=KEY for a CSV table)");
-  }
+  if (!format && !unit.found_in_folder) { refuse_unknown(lines); }
   return format;
 }
 

@@ -221,7 +221,7 @@ class Bounds(Hostile):
         line = 16 << 20
         texts = {
             "all_reduce_perf.gz": (None, "more than 100000 rows"),
-            "ranks.txt": (head + "# Rank 0 Group 0 Pid 1 on host device 0\n" * 100_001, "more than 100000 lines of ranks"),
+            "ranks.txt": (head + "".join(f"# Rank {i} Group 0 Pid 1 on host device 0\n" for i in range(100_001)), "more than 100000 lines of ranks"),
             "commas.csv": ("images_per_second" + "," * (line - 20) + "\n", "more than 10000 cells"),
             "odd.csv": ("," * (line - 1) + "\n", "no format that import reads"),
             "old.log": ("|reframe 3" + "|" * (line - 20) + "\n", "more than 10000 cells"),

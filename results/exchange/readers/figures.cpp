@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/system/time.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -17,6 +18,12 @@ std::optional<double> number_of(const nlohmann::json& value) {
   if (value.is_number()) { number = value.get<double>(); }
   if (value.is_string()) { number = parse_number(trim(value.get_ref<const std::string&>())); }
   return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::string time_at(std::optional<double> seconds) {
+  constexpr double nanoseconds_per_second = 1e9, last_second = 4e9;
+  if (!seconds || *seconds <= 0 || *seconds > last_second) { return ""; }
+  return iso8601(static_cast<std::int64_t>(*seconds * nanoseconds_per_second));
 }
 
 nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
@@ -85,6 +92,10 @@ void LeftOut::report(RecordImporter& importer) const {
   importer.note("left out: " + join(words, ", "));
 }
 
+std::string in_unit(std::string_view name, std::string_view unit) {
+  return fmt::format("{} in {}", name, unit.empty() ? "no unit" : unit);
+}
+
 std::optional<ProbeUnit> probe_unit_of(std::string_view unit) {
   static const std::map<std::string_view, ProbeUnit> units = {{"B/s", {"B/s", 1}},
                                                               {"kB/s", {"B/s", 1e3}},
@@ -92,6 +103,9 @@ std::optional<ProbeUnit> probe_unit_of(std::string_view unit) {
                                                               {"MB/s", {"B/s", 1e6}},
                                                               {"GB/s", {"B/s", 1e9}},
                                                               {"TB/s", {"B/s", 1e12}},
+                                                              {"KB/sec", {"B/s", 1e3}},
+                                                              {"MB/sec", {"B/s", 1e6}},
+                                                              {"GB/sec", {"B/s", 1e9}},
                                                               {"KiB/s", {"B/s", 1024.0}},
                                                               {"MiB/s", {"B/s", 1048576.0}},
                                                               {"GiB/s", {"B/s", 1073741824.0}},
@@ -99,6 +113,9 @@ std::optional<ProbeUnit> probe_unit_of(std::string_view unit) {
                                                               {"Mbit/s", {"B/s", 1.25e5}},
                                                               {"Gbits/sec", {"B/s", 1.25e8}},
                                                               {"Mbits/sec", {"B/s", 1.25e5}},
+                                                              {"Gbps", {"B/s", 1.25e8}},
+                                                              {"Mbps", {"B/s", 1.25e5}},
+                                                              {"Kbps", {"B/s", 125}},
                                                               {"s", {"s", 1}},
                                                               {"seconds", {"s", 1}},
                                                               {"ms", {"s", 1e-3}},

@@ -15,6 +15,9 @@ namespace virtrain::results {
 /// A finite number, as a number or as text; nothing otherwise.
 std::optional<double> number_of(const nlohmann::json& value);
 
+/// "2024-02-21T22:51:16.746Z" of seconds since 1970; empty where they are no moment of our time.
+std::string time_at(std::optional<double> seconds);
+
 /// A training throughput of which the file says little else.
 struct TrainingFigure {
   double images_per_second = 0;
@@ -46,6 +49,9 @@ class LeftOut {
   std::map<std::string, std::int64_t> names_;
   std::int64_t count_ = 0;
 };
+
+/// "lscpu in no unit", of a figure that is left out for its unit.
+std::string in_unit(std::string_view name, std::string_view unit);
 
 /// Bytes (or seconds) of one of a unit that throughput of a probe comes in: "GB/s", "MB/s", "GiB/s", "us".
 struct ProbeUnit {

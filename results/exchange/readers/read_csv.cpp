@@ -189,6 +189,13 @@ struct CsvColumn {
   CellReader read;
 };
 
+/// What is to be said of a column's name that is several names with something else between them.
+const char* separator_hint(std::string_view name) {
+  if (name.find(';') != name.npos) { return "cells are separated by commas here, not semicolons; "; }
+  if (name.find('\t') != name.npos) { return "the cells are separated by tabs, make them commas; "; }
+  return "";
+}
+
 /// `mapping`: the file's columns that the user has named keys for; with it, others are left out.
 CsvColumn column_of(const CsvCell& cell, const std::map<std::string, std::string>& mapping) {
   const auto mapped = mapping.find(std::string(trim(cell.text)));
@@ -205,9 +212,7 @@ CsvColumn column_of(const CsvCell& cell, const std::map<std::string, std::string
   allowed.reserve(known.size());
   for (const auto& [key, reader] : known) { allowed.push_back(key); }
   const auto near = nearest_word(name, allowed);
-  const char* semicolons =
-      name.find(';') == std::string::npos ? "" : "cells are separated by commas here, not semicolons; ";
-  refuse(cell, "unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, semicolons,
+  refuse(cell, "unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, separator_hint(name),
          near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", "));
 }
 
@@ -218,8 +223,9 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
     if (std::ranges::none_of(cells, is_it)) {
       std::vector<std::string> there;
       for (const auto& cell : cells) { there.push_back(cell.text); }
-      refuse(cells.front(), "there is no column \"{}\", which --map names (there are: {})", excerpt(column),
-             excerpt(join(there, ", ")));
+      const char* hint = cells.size() == 1 ? separator_hint(trim(there[0])) : "";
+      refuse(cells.front(), "there is no column \"{}\", which --map names ({}there are: {})", excerpt(column),
+             hint, excerpt(join(there, ", ")));
     }
   }
   std::vector<CsvColumn> columns;

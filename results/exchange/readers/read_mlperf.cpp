@@ -14,12 +14,19 @@ using nlohmann::json;
 
 constexpr std::string_view mlperf_mark = ":::MLLOG ";
 
-/// Throughput records of one key.
+/// Throughput records of one key. Each is of one epoch, and epochs have as many images as each other: images
+/// over time are N of them over the sum of 1 / rate, the harmonic mean.
 struct Rates {
-  double sum = 0;
+  double last = 0, seconds_per_image = 0;
   std::int64_t count = 0;
 
-  double mean() const { return sum / static_cast<double>(count); }
+  void add(double rate) {
+    last = rate;
+    seconds_per_image += 1 / rate;
+    ++count;
+  }
+  /// One alone comes back to the last bit.
+  double mean() const { return count == 1 ? last : static_cast<double>(count) / seconds_per_image; }
 };
 
 /// One run, from run_start to run_stop.
@@ -89,8 +96,7 @@ class MlperfReader {
     if (!rate || *rate <= 0) {
       lines_.refuse("the throughput is {}, it must be a finite number above zero", excerpt(dump_json(value)));
     }
-    rates.sum += *rate;
-    ++rates.count;
+    rates.add(*rate);
   }
 
   void finish() {
@@ -133,7 +139,9 @@ class MlperfReader {
     if (rates.count == 0 && !run_->was_aborted) {
       lines_.refuse("the run has no throughput (a record throughput, or tracked_stats with one)");
     }
-    if (rates.count > 1) { importer_.note(fmt::format("the mean of {} throughput records", rates.count)); }
+    if (rates.count > 1) {
+      importer_.note(fmt::format("the harmonic mean of {} throughput records", rates.count));
+    }
     const TrainingFigure figure{
         rates.count > 0 ? rates.mean() : 0, benchmark_, "throughput", {}, {{"source", "mlperf"}}};
     auto record = trial_of(figure, settings_, lines_);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
@@ -48,6 +49,7 @@ class NcclTestsReader {
 
   void read() {
     while (lines_.next()) { read_line(without_rank_tag(lines_.line())); }
+    if (!concluded_) { refuse_disguised(lines_); }
     finish_test();
     lost_ += torn_.empty() ? 0 : 1;
     if (rows_ == 0) { lines_.refuse("there are no lines of figures in it"); }
@@ -71,6 +73,7 @@ class NcclTestsReader {
     }
     device_.clear();
     ranks_ = {};
+    listed_of_test_.clear();
     concluded_ = false;
     below_header_ = false;
     has_rows_ = false;
@@ -135,15 +138,8 @@ class NcclTestsReader {
     if (is_start) {
       const auto name = nccl_collective(std::string(word(4)), settings_, lines_);
       if (!name.empty()) { collective_ = name; }
-    } else if (word(1) == "Rank" && parse_integer(word(2))) {
-      // "# Rank 0 Group 0 Pid 1 on HOST device 0 [0000:07:00] NVIDIA A100"
-      std::string host;
-      for (std::size_t i = 2; i + 1 < words.size(); ++i) {
-        if (words[i] == "on") { host = words[i + 1]; }
-        if (words[i].starts_with('[') && device_.empty()) { device_ = words_from(words, i + 1); }
-      }
-      if (++listed_ > most_ranks) { lines_.refuse("more than {} lines of ranks", most_ranks); }
-      ranks_.add(host, word(3) == "Group" ? std::string(word(4)) : "", 1);
+    } else if (const auto rank = parse_integer(word(2)); rank && word(1) == "Rank") {
+      read_rank(*rank, words);
     } else if (word(1) == "size" && word(2) == "count") {
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
       below_header_ = true;
@@ -152,6 +148,26 @@ class NcclTestsReader {
     } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
       concluded_ = true;
     }
+  }
+
+  /// "# Rank 0 Group 0 Pid 1 on HOST device 0 [0000:07:00] NVIDIA A100", the group only of newer versions.
+  /// Processes without MPI are jobs of their own, each with a rank 0: their lines, mixed, look like one job.
+  void read_rank(std::int64_t rank, const std::vector<std::string_view>& words) {
+    std::string host;
+    for (std::size_t i = 2; i + 1 < words.size(); ++i) {
+      if (words[i] == "on") { host = words[i + 1]; }
+      if (words[i].starts_with('[') && device_.empty()) { device_ = words_from(words, i + 1); }
+    }
+    if (++listed_ > most_ranks) { lines_.refuse("more than {} lines of ranks", most_ranks); }
+    const bool has_group = words.size() > 4 && words[3] == "Group";
+    const std::string group(has_group ? words[4] : std::string_view());
+    if (!listed_of_test_.emplace(group, rank).second) {
+      lines_.refuse(
+          "rank {} is listed twice: the processes ran separate tests (nccl-tests built without MPI=1?); "
+          "build it with MPI=1, or give the output of each process as a file of its own",
+          rank);
+    }
+    ranks_.add(host, group, 1);
   }
 
   /// The rows must say which data was wrong; where NCCL_DEBUG spoiled some it may have been theirs, and
@@ -250,6 +266,7 @@ class NcclTestsReader {
   std::string collective_;
   std::string device_;
   NcclRanks ranks_;
+  std::set<std::pair<std::string, std::int64_t>> listed_of_test_;  ///< group and rank, of the present test
   bool counts_wrong_ = true;
   bool below_header_ = false, concluded_ = false;
   bool has_rows_ = false, says_wrong_ = false;  ///< of the present test

@@ -1,7 +1,6 @@
 // The format is that of GoogleCloudPlatform/PerfKitBenchmarker, perfkitbenchmarker_results.json: a sample a
 // line, with "metric", "value", "unit", "test", "labels" ("|num_gpus:8|,|model:resnet50|").
 
-#include "common/system/time.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -22,10 +21,7 @@ std::string label_in(const std::string& labels, const std::string& name) {
 }
 
 std::string time_of(const json& sample) {
-  constexpr double nanoseconds_per_second = 1e9, last_second = 4e9;
-  const auto seconds = number_of(member(sample, "timestamp"));
-  if (!seconds || *seconds <= 0 || *seconds > last_second) { return ""; }
-  return iso8601(static_cast<std::int64_t>(*seconds * nanoseconds_per_second));
+  return time_at(number_of(member(sample, "timestamp")));
 }
 
 class PerfKitReader {
@@ -58,7 +54,7 @@ class PerfKitReader {
     } else if (probe_unit && std::string_view(probe_unit->unit) != "s") {
       add_probe(sample, metric, *value, *probe_unit);
     } else {
-      left_out_.add(metric);
+      left_out_.add(in_unit(metric, unit));
     }
   }
 

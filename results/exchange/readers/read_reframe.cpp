@@ -6,14 +6,38 @@
 #include <algorithm>
 
 #include "common/text/printable.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {
 
 using nlohmann::json;
+
+/// What a line says of a test but its figures.
+struct ReframeRun {
+  std::string test;
+  json facts = json::object();    ///< where it ran: system, partition, environ; and its result if it failed
+  std::string completed_at = {};  ///< in UTC; empty where the line has no time with a zone
+  bool failed = false;
+};
+
+/// System, partition and environ of "Test on cluster:gpu using gnu" and of version 4's "Test
+/// @cluster:gpu+gnu"; none if the text has neither form.
+json facts_in(std::string_view info) {
+  const auto old_mark = info.find(" on "), mark = info.rfind(" @");
+  Scanner in(old_mark != info.npos ? info.substr(old_mark + 4)
+             : mark != info.npos   ? info.substr(mark + 2)
+                                   : std::string_view());
+  const auto system = in.take_while([](char c) { return c != ':'; });
+  if (!in.take(":")) { return json::object(); }
+  const auto partition = in.take_while([](char c) { return c != ' ' && c != '+'; });
+  if (!in.take(" using ") && !in.take("+")) { return json::object(); }
+  return {{"system", system}, {"partition", partition}, {"environ", trim(in.rest())}};
+}
 
 class ReframeReader {
  public:
@@ -40,9 +64,16 @@ class ReframeReader {
         read_line(cells);
       }
     }
-    if (importer_.report().trials + importer_.report().probes == 0) {
+    if (figures_taken() == 0) {
       lines_.refuse(
           "no performance variable of it is in images per second, bytes per second, FLOP/s or seconds");
+    }
+    // It reads figures only of tests that passed their sanity checks. To leave out those that are far from
+    // what was expected would make up an agreement.
+    if (failed_rows_ > 0) {
+      importer_.note(fmt::format(
+          "the figures of {} with the result fail were taken: ReFrame says so where one misses its reference",
+          counted(failed_rows_, "row")));
     }
     left_out_.report(importer_);
   }
@@ -57,13 +88,29 @@ class ReframeReader {
       return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
     };
     const auto test = cell("display_name").empty() ? cell("name") : cell("display_name");
+    ReframeRun run{test.empty() ? cell("info") : test, facts_in(cell("info"))};
+    for (const char* key : {"system", "partition", "environ"}) {
+      if (const auto text = cell(key); is_known(text)) { run.facts[key] = text; }
+    }
+    // The time is as the site wants it, with a zone or without; newer versions add the seconds since 1970.
+    run.completed_at =
+        in_utc(cell("job_completion_time")).value_or(time_at(parse_number(cell("job_completion_time_unix"))));
+    run.failed = cell("result") == "fail";
+    if (run.failed) { run.facts["result"] = "fail"; }
+    const auto taken = figures_taken();
     constexpr std::string_view suffix = "_value";
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (!columns_[i].ends_with(suffix)) { continue; }
       const auto name = columns_[i].substr(0, columns_[i].size() - suffix.size());
-      add(test.empty() ? cell("info") : test, name, cells[i], cell(name + "_unit"));
+      add(run, name, cells[i], cell(name + "_unit"));
     }
+    if (run.failed && figures_taken() > taken) { ++failed_rows_; }
   }
+
+  /// ReFrame writes so what it does not know, and Python what is not there.
+  static bool is_known(const std::string& cell) { return !cell.empty() && cell != "null" && cell != "None"; }
+
+  std::int64_t figures_taken() const { return importer_.report().trials + importer_.report().probes; }
 
   void read_line(const std::vector<std::string>& cells) {
     const auto is_value = [](const std::string& cell) {
@@ -79,31 +126,40 @@ class ReframeReader {
     // The unit is the last cell; where a site put it directly behind the value, the test's tags are.
     const auto next = std::next(found);
     const bool is_unit_next = next != cells.end() && !next->starts_with("ref=");
-    add(cells[2].substr(0, cells[2].find(" on ")), found->substr(0, at), found->substr(at + 1),
-        is_unit_next ? *next : cells.back());
+    const ReframeRun run{cells[2].substr(0, cells[2].find(" on ")), facts_in(cells[2]),
+                         in_utc(cells[0]).value_or("")};
+    add(run, found->substr(0, at), found->substr(at + 1), is_unit_next ? *next : cells.back());
   }
 
-  void add(const std::string& test, const std::string& name, const std::string& text,
-           const std::string& unit) {
+  void add(const ReframeRun& run, const std::string& name, const std::string& text, const std::string& unit) {
     const auto value = parse_number(text);
     const auto probe_unit = probe_unit_of(trim(unit));
-    if (text == "null") { return; }
+    if (text == "null") {
+      if (run.failed) { left_out_.add(name + " of a failed test"); }
+      return;
+    }
     if (!value) { lines_.refuse("{} is \"{}\", which is not a finite number", excerpt(name), excerpt(text)); }
     if (*value < 0 && (probe_unit || is_images_per_second(trim(unit)))) {
       lines_.refuse("{} is {}, it must not be negative", excerpt(name), *value);
     }
     if (is_images_per_second(trim(unit))) {
-      const TrainingFigure figure{*value, test, name, {}, {{"source", "reframe"}, {"metric", name}}};
-      importer_.add(trial_of(figure, settings_, lines_), lines_.position());
+      TrainingFigure figure{*value, run.test, name, {}, {{"source", "reframe"}, {"metric", name}}};
+      figure.environment.update(run.facts);
+      auto record = trial_of(figure, settings_, lines_);
+      if (record["started_at"].is_null()) { record["started_at"] = value_json(run.completed_at); }
+      importer_.add(record, lines_.position());
     } else if (probe_unit) {
       auto probe = record_of(settings_, lines_);
-      probe.update({{"record", "probe"}, {"name", test + "/" + name}, {"unit", probe_unit->unit}});
+      probe.update({{"record", "probe"}, {"name", run.test + "/" + name}, {"unit", probe_unit->unit}});
       probe["value"] = *value * probe_unit->factor;
       probe["nodes"] = value_json(settings_.nodes);
+      probe["measured_at"] =
+          value_json(settings_.started_at.empty() ? run.completed_at : settings_.started_at);
       probe["detail"] = {{"source", "reframe"}};
+      probe["detail"].update(run.facts);
       importer_.add(probe, lines_.position());
     } else {
-      left_out_.add(fmt::format("{} in {}", name, unit.empty() ? "no unit" : unit));
+      left_out_.add(in_unit(name, unit));
     }
   }
 
@@ -111,6 +167,7 @@ class ReframeReader {
   const ImportSettings& settings_;
   RecordImporter& importer_;
   std::vector<std::string> columns_;
+  std::int64_t failed_rows_ = 0;  ///< with figures
   LeftOut left_out_;
 };
 

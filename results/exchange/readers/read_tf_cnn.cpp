@@ -25,9 +25,11 @@ constexpr std::size_t most_totals = 100'000;
 struct TfLog {
   std::string model, variables;
   std::optional<std::int64_t> global_batch, device_batch;
-  std::optional<std::int64_t> listed;  ///< devices that the preamble lists
+  std::optional<std::int64_t> listed;  ///< devices that the preamble lists, of all processes
   bool on_gpus = false;                ///< whether those are GPUs
   bool has_workers = false;            ///< listed are those of one worker of several machines
+  bool lists_all_ranks = false;        ///< listed are those of all of Horovod's ranks
+  std::int64_t processes = 1;          ///< that listed as many devices each
   std::int64_t unread_lines = 0;       ///< of steps
   std::int64_t wild_losses = 0;        ///< steps whose loss is NaN or infinite
   std::vector<double> totals;          ///< one for each process that printed it
@@ -59,7 +61,8 @@ std::int64_t batch_of(const LineReader& lines, std::string_view text) {
   return static_cast<std::int64_t>(*value);
 }
 
-/// "['horovod/gpu:0', 'horovod/gpu:1']", of the whole job.
+/// "['horovod/gpu:0', 'horovod/gpu:1']", of the whole job; without Horovod "['/gpu:0', '/gpu:1']", of a
+/// process.
 void read_devices(std::string_view list, TfLog& log) {
   const auto count = [&](std::string_view kind) {
     std::int64_t found = 0;
@@ -69,6 +72,7 @@ void read_devices(std::string_view list, TfLog& log) {
   const auto gpus = count("gpu:");
   log.on_gpus = gpus > 0;
   log.has_workers = list.find("job:worker") != list.npos;
+  log.lists_all_ranks = list.find("horovod/") != list.npos;
   const auto devices = gpus > 0 ? gpus : count("cpu:");
   if (devices > 0) { log.listed = devices; }
 }
@@ -139,6 +143,7 @@ TfLog read_log(LineReader& lines) {
     }
   }
   if (log.totals.empty()) {
+    refuse_disguised(lines);
     lines.refuse("the log ends without its line \"total images/sec: N\": the run did not finish");
   }
   if (open_totals > 0) {
@@ -148,6 +153,27 @@ TfLog read_log(LineReader& lines) {
         log.totals.back());
   }
   return log;
+}
+
+/// Refuses several totals of which nobody said whose they are: their devices cannot be counted either.
+void require_scope(const LineReader& lines, const TfLog& log, const ImportSettings& settings) {
+  if (log.totals.size() > 1 && !settings.scope) {
+    lines.refuse(
+        "{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or of the whole "
+        "job: give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope rank or "
+        "--scope tenant",
+        log.totals.size());
+  }
+}
+
+/// Processes that know nothing of each other (mpirun without Horovod) list their own devices each. Where each
+/// has a total, that of a rank or a tenant, there are as many processes as totals.
+void count_processes(TfLog& log, const ImportSettings& settings) {
+  const bool has_own_totals = settings.scope == Scope::rank || settings.scope == Scope::tenant;
+  const bool is_one_job = log.has_workers || log.lists_all_ranks || log.variables == "horovod";
+  if (!log.listed || is_one_job || !has_own_totals) { return; }
+  log.processes = std::ssize(log.totals);
+  log.listed = *log.listed * log.processes;
 }
 
 /// Nodes, devices and ranks of what one log measured.
@@ -173,7 +199,7 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
     shape.nodes = *nodes;
   } else if (ranks && settings.gpus_per_node && *settings.gpus_per_node > 0) {
     shape.nodes = std::max<std::int64_t>(*ranks / *settings.gpus_per_node, 1);
-  } else if (!ranks || (*ranks > 1 && (log.variables == "horovod" || log.has_workers))) {
+  } else if (!ranks || (*ranks > 1 && (log.variables == "horovod" || log.has_workers || log.processes > 1))) {
     lines.refuse("this log cannot say how many nodes its processes ran on: give --nodes");
   }
   if (ranks && *ranks % shape.nodes != 0) {
@@ -201,13 +227,6 @@ TfShape shape_of(const LineReader& lines, const TfLog& log, const ImportSettings
 Scope scope_of(const LineReader& lines, const TfLog& log, const ImportSettings& settings,
                const TfShape& shape) {
   if (settings.scope) { return *settings.scope; }
-  if (log.totals.size() > 1) {
-    lines.refuse(
-        "{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or of the whole "
-        "job: give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope rank or "
-        "--scope tenant",
-        log.totals.size());
-  }
   const bool one_rank = shape.ranks_per_node == 1 && shape.nodes == 1;
   if (!log.global_batch && !one_rank) {
     lines.refuse(
@@ -232,7 +251,7 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
   for (const double total : log.totals) { sum += total; }
   const auto count = std::ssize(log.totals);
   const auto ranks = shape.ranks_per_node ? *shape.ranks_per_node * shape.nodes : count;
-  if (scope == Scope::rank && count != ranks) {
+  if (scope == Scope::rank && count != ranks && log.processes == 1) {
     if (count != 1) { lines.refuse("{} totals of single ranks, but {}", count, counted(ranks, "rank")); }
     lines.refuse("the total of one rank out of {}; the others' are needed too", ranks);
   }
@@ -287,7 +306,9 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
   std::int64_t nodes = 0, next_index = 0;
   std::optional<std::int64_t> ranks = 0;  // nothing if a log does not list its devices
   for (const auto& [lines, index] : logs) {
-    const TfLog log = read_log(*lines);
+    TfLog log = read_log(*lines);
+    require_scope(*lines, log, settings);
+    count_processes(log, settings);
     ranks = ranks && log.devices() ? std::optional(*ranks + *log.devices()) : std::nullopt;
     const auto shape = shape_of(*lines, log, settings, std::ssize(logs));
     const Scope scope = scope_of(*lines, log, settings, shape);

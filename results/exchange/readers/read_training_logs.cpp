@@ -150,6 +150,7 @@ class DlloggerReader {
   void finish_run() {
     const auto name = throughput_name(run_);
     const auto others = other_throughputs(run_);
+    if (run_.records == 0) { refuse_disguised(lines_); }
     if (!name && !others.empty()) {
       lines_.refuse(
           "the summary has {}, which may count samples or tokens, and no throughput in images a second; if "

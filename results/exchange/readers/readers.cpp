@@ -1,8 +1,10 @@
 #include "results/exchange/readers/readers.h"
 
 #include <algorithm>
+#include <array>
 
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "results/exchange/records/json_lines.h"
@@ -10,9 +12,12 @@
 namespace virtrain::results {
 namespace {
 
+/// Lines that end a run, as their tools begin them.
+constexpr std::array<std::string_view, 2> closing_marks = {"total images/sec:", "# Avg bus bandwidth"};
+
 std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
-  const auto has = [&](const char* key) { return object.is_object() && object.contains(key); };
-  if (has("record")) { return FileFormat::jsonl; }
+  const auto has = [&](const char* key) { return object.contains(key); };
+  if (!text_in(object, "record").empty()) { return FileFormat::jsonl; }
   if (has("nvbandwidth")) { return FileFormat::nvbandwidth; }
   if (has("config") && (has("results") || has("nccl_version"))) { return FileFormat::nccl_tests; }
   if (has("metric") && has("value") && has("unit")) { return FileFormat::perfkit; }
@@ -21,14 +26,11 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
 }
 
 /// Of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
-/// Records that are damaged are records; documents of unknown content are of no format.
-std::optional<FileFormat> format_of_json(LineReader& lines, bool may_be_foreign) {
+/// What is damaged is taken for records, whose reader says where; sound JSON of unknown content is of no
+/// format.
+std::optional<FileFormat> format_of_json(LineReader& lines) {
   const auto first = parse_json_or_null(lines.line());
-  if (first.is_object()) {
-    const auto format = format_of_object(first);
-    const bool is_foreign = may_be_foreign && !first.contains("record");
-    return format || is_foreign ? format : FileFormat::jsonl;
-  }
+  if (first.is_object()) { return format_of_object(first); }
   const auto is_in_line = [&](const char* text) { return lines.line().find(text) != lines.line().npos; };
   if (is_in_line("\"record\"")) { return FileFormat::jsonl; }
   if (is_in_line("\"nccl_version\":")) { return FileFormat::nccl_tests; }
@@ -39,6 +41,13 @@ std::optional<FileFormat> format_of_json(LineReader& lines, bool may_be_foreign)
   }
   const auto document = parse_json_or_null(text);
   return document.is_object() ? format_of_object(document) : FileFormat::jsonl;
+}
+
+/// Goes to the next line with anything on it; false if there is none.
+bool go_to_text(LineReader& lines) {
+  bool is_blank = true;
+  while (is_blank && lines.next()) { is_blank = trim(lines.line()).empty(); }
+  return !is_blank;
 }
 
 /// Whether one of its cells, which may be millions, is that column.
@@ -77,13 +86,13 @@ std::optional<FileFormat> format_by_mark(std::string_view line) {
 
 }  // namespace
 
-std::optional<FileFormat> recognise_format(LineReader& lines, bool may_be_foreign) {
+std::optional<FileFormat> recognise_format(LineReader& lines) {
   std::optional<FileFormat> format;
   bool is_first = true;
   while (!format && lines.next()) {
     if (trim(lines.line()).empty()) { continue; }
     if (is_first && trim(lines.line()).starts_with('{')) {
-      format = format_of_json(lines, may_be_foreign);
+      format = format_of_json(lines);
       break;
     }
     if (is_first) { format = format_by_first_line(trim(lines.line())); }
@@ -92,6 +101,37 @@ std::optional<FileFormat> recognise_format(LineReader& lines, bool may_be_foreig
   }
   lines.rewind();
   return format;
+}
+
+bool is_empty(LineReader& lines) {
+  const bool has_text = go_to_text(lines);
+  lines.rewind();
+  return !has_text;
+}
+
+bool is_json(LineReader& lines) {
+  const bool begins_as_json = go_to_text(lines) && trim(lines.line()).starts_with('{');
+  lines.rewind();
+  return begins_as_json;
+}
+
+void refuse_disguised(LineReader& lines) {
+  lines.rewind();
+  while (lines.next()) {
+    const auto line = without_rank_tag(lines.line());
+    for (const auto mark : closing_marks) {
+      const auto at = line.find(mark);
+      if (at == line.npos || at == 0) { continue; }
+      lines.refuse(
+          "\"{}\" stands on this line behind \"{}\": take off what is in front of the lines, for example "
+          "with sed, and import the rest",
+          mark, excerpt(line.substr(0, at)));
+    }
+    // "DLL 2020-06-24 00:27:06.123456 - (0, 50) total_ips : 2405.1 "
+    if (line.find("DLL 20") != line.npos) {
+      lines.refuse("this is dllogger's output on the terminal; import the file of its JSON backend");
+    }
+  }
 }
 
 void read_jsonl(LineReader& lines, RecordImporter& importer) {

@@ -16,8 +16,15 @@ inline constexpr double bytes_per_gigabyte = 1e9;
 inline constexpr double seconds_per_microsecond = 1e-6;
 
 /// The format that the lines look like; nothing if they look like none. Rewinds.
-/// `may_be_foreign`: an object that is no record of ours is of no format, and no record without its name.
-std::optional<FileFormat> recognise_format(LineReader& lines, bool may_be_foreign = false);
+std::optional<FileFormat> recognise_format(LineReader& lines);
+/// Whether nothing is on any of the lines. Rewinds.
+bool is_empty(LineReader& lines);
+/// Whether the first line with anything on it begins as a JSON object does. Rewinds.
+bool is_json(LineReader& lines);
+/// For files that lack what their reader looks for: refuses, with its place, a closing line behind text that
+/// a launcher put in front, and dllogger's lines for the terminal. No reader skips such text: its form is the
+/// launcher's.
+void refuse_disguised(LineReader& lines);
 
 /// Exchange records, one JSON object a line.
 void read_jsonl(LineReader& lines, RecordImporter& importer);

@@ -16,11 +16,15 @@ using Schema = nlohmann::ordered_json;
 
 // Of what is counted in a trial: two of them multiplied stay within 64 bits.
 constexpr double most_counted = 1e9;
-// Squares of what is far beyond any trainer would leave the range of doubles in every comparison.
+// Squares of what is far beyond any trainer would leave the range of doubles in every comparison, also of
+// tenants and of ranks.
 constexpr double least_speed = 1e-6, most_speed = 1e12;
 
 Rule counted_from(std::string_view key, double least) {
   return {.key = key, .least = least, .most = most_counted};
+}
+Rule speed() {
+  return {.key = "images_per_second", .least = least_speed, .most = most_speed};
 }
 Rule at_least(std::string_view key, double least) {
   return {.key = key, .least = least};
@@ -77,7 +81,7 @@ const RecordRules& rules_of<Trial>() {
                                   counted_from("pair", 0),
                                   counted_from("batch_size", 1),
                                   counted_from("ranks_per_node", 1),
-                                  {.key = "images_per_second", .least = least_speed, .most = most_speed},
+                                  speed(),
                                   at_least("start_spread_ns", 0),
                                   one_of("virtualization", enum_names<Virtualization>()),
                                   {.key = "environment", .is_object = true}}};
@@ -88,7 +92,7 @@ template <>
 const RecordRules& rules_of<Tenant>() {
   static const RecordRules rules{
       {"tenant_index", "nodes"},
-      {counted_from("tenant_index", 0), counted_from("nodes", 1), above_zero("images_per_second"),
+      {counted_from("tenant_index", 0), counted_from("nodes", 1), speed(),
        at_least("network_bytes_required", 0), at_least("network_bytes_measured", 0)}};
   return rules;
 }
@@ -107,7 +111,7 @@ template <>
 const RecordRules& rules_of<Rank>() {
   static const RecordRules rules{{"rank"},
                                  {at_least("rank", 0), at_least("local_rank", 0), at_least("size", 1),
-                                  above_zero("pid"), above_zero("threads"), above_zero("images_per_second"),
+                                  above_zero("pid"), above_zero("threads"), speed(),
                                   at_least("peak_rss_bytes", 0), above_zero("memory_limit_read_back_bytes"),
                                   above_zero("step_p50_seconds"), above_zero("step_p95_seconds"),
                                   above_zero("step_p99_seconds"), at_least("exposed_allreduce_seconds", 0)}};

@@ -226,7 +226,12 @@ TEST_CASE("torchvision's img/s become images over time, without the first of an 
 
 TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   const auto got = others("resnet-mlperf.log", asked());
-  CHECK(got.trials().at(0).images_per_second == Approx(2405.0));
+  CHECK(got.trials().at(0).images_per_second == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
+  CHECK(got.report.report.notes.at(0) == "the harmonic mean of 2 throughput records");
+  // An epoch at 100 images a second and one at 300: as many images in 1/100 + 1/300 for each of both.
+  const auto uneven =
+      replaced(replaced(text_of("others/resnet-mlperf.log"), "2400.0", "100"), "2410.0", "300");
+  CHECK(ImportedText("m.log", uneven, asked()).trials().at(0).images_per_second == Approx(150));
   CHECK(got.trials().at(0).started_at == "2025-11-20T08:00:00.000Z");
   CHECK_THAT(changed("resnet-mlperf.log", "\"resnet\"", "\"bert\""), Contains("\"bert\""));
   CHECK_THAT(changed("resnet-mlperf.log", "run_stop", "stopped"), Contains("did not finish"));
@@ -301,7 +306,7 @@ TEST_CASE("a foreign MLPerf log counts a figure once, has rates above zero and s
   CHECK(ImportedText("m.log", both, asked()).trials().at(0).images_per_second == 2000.0);
   const ImportedText aborted("m.log", replaced(text, "\"success\"", "\"aborted\""), asked());
   CHECK(aborted.trials().at(0).status == Status::finished);
-  CHECK(aborted.trials().at(0).images_per_second == Approx(2405.0));
+  CHECK(aborted.trials().at(0).images_per_second == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
   CHECK_THAT(aborted.report.report.notes.at(1), Contains("aborted"));
   auto without = replaced(text, "\"success\"", "\"aborted\"");
   while (without.find("\"throughput\"") != std::string::npos) {
@@ -326,7 +331,7 @@ TEST_CASE("PerfKitBenchmarker's samples become trials and probes, others are nam
   REQUIRE(probes.size() == 1);
   CHECK(probes[0].name == "iperf/Throughput");
   CHECK(probes[0].value == Approx(1e9));
-  CHECK(got.report.report.notes.at(0) == "left out: End to End Runtime, lscpu");
+  CHECK(got.report.report.notes.at(0) == "left out: End to End Runtime in seconds, lscpu in no unit");
   CHECK_THAT(changed("perfkitbenchmarker_results.json", "1234.5,", "\"many\","),
              StartsWith("perfkitbenchmarker_results.json:1: ") && Contains("number \"value\""));
   const auto inference = replaced(text_of("others/perfkitbenchmarker_results.json"), "|forward_only:False|",
@@ -334,6 +339,18 @@ TEST_CASE("PerfKitBenchmarker's samples become trials and probes, others are nam
   const ImportedText none("p.json", inference, settings);
   CHECK(none.trials().empty());
   CHECK_THAT(none.report.report.notes.at(0), Contains("Training synthetic data (forward_only)"));
+}
+
+TEST_CASE("PerfKitBenchmarker's spellings of bits and bytes a second are bytes a second") {
+  const std::pair<const char*, double> units[] = {{"Gbps", 1.25e8}, {"Mbps", 1.25e5}, {"Kbps", 125},
+                                                  {"GB/sec", 1e9},  {"MB/sec", 1e6},  {"KB/sec", 1e3}};
+  for (const auto& [unit, bytes_per_second] : units) {
+    CAPTURE(unit);
+    const auto text = fmt::format(R"({{"metric":"bandwidth","value":8,"unit":"{}","test":"iperf"}})", unit);
+    const auto probe = ImportedText("p.json", text, asked()).probes().at(0);
+    CHECK(probe.value == Approx(8 * bytes_per_second));
+    CHECK(probe.unit == "B/s");
+  }
 }
 
 TEST_CASE("ReFrame's performance logs become trials and probes") {
@@ -350,8 +367,54 @@ TEST_CASE("ReFrame's performance logs become trials and probes") {
   CHECK(recent.probes().at(0).value == Approx(1.25e9));
   CHECK(recent.probes().at(0).unit == "FLOP/s");
   CHECK_THAT(changed("reframe-3.log", "Copy=24762.2", "Copy=fast"), StartsWith("reframe-3.log:1: "));
+  CHECK(old.probes().at(0).measured_at.empty());  // its time has no zone
+  CHECK(old.probes().at(1).measured_at == "2026-11-20T07:10:00Z");
+  CHECK(old.probes().at(1).detail["system"] == "cluster");
+  CHECK(old.probes().at(1).detail["partition"] == "roce-gcc9-openmpi4-ucx");
+  CHECK(old.probes().at(1).detail["environ"] == "omb");
+  CHECK(recent.probes().at(0).detail ==
+        nlohmann::json(
+            {{"source", "reframe"}, {"system", "c"}, {"partition", "compute-node"}, {"environ", "default"}}));
+  CHECK(recent.probes().at(0).measured_at.empty());
   CHECK_THAT(changed("reframe-4.log", "1.25|", "fast|"), StartsWith("reframe-4.log:2: ") && Contains("fast"));
   CHECK_THAT(changed("reframe-4.log", "|58384|", "|"), Contains("20 cells where the header names 21"));
+}
+
+TEST_CASE("rows of ReFrame keep where they ran, and that they failed") {
+  const std::string header =
+      "result|job_completion_time|environ|job_completion_time_unix|name|partition|copy_value|copy_unit|"
+      "triad_value|triad_unit|speed_value|speed_unit|system\n";
+  const ImportedText got("r.log",
+                         header +
+                             "pass|2024-02-21T22:51:16|gnu|1708555876.746763|stream|compute|21116.7|MB/s|"
+                             "14813.0|MB/s|100.5|img/s|pc\n"
+                             "fail|2024-02-21T22:51:19+01:00|clang|null|stream|null|18405.7|MB/s|null|MB/s|"
+                             "80.5|img/s|pc\n",
+                         asked());
+  const auto probes = got.probes();
+  REQUIRE(probes.size() == 3);
+  CHECK(probes[0].detail["environ"] == "gnu");
+  CHECK(probes[0].detail["partition"] == "compute");
+  CHECK_FALSE(probes[0].detail.contains("result"));
+  CHECK_THAT(probes[0].measured_at, StartsWith("2024-02-21T22:51:16.74"));
+  CHECK(probes[2].detail["environ"] == "clang");
+  CHECK_FALSE(probes[2].detail.contains("partition"));
+  CHECK(probes[2].detail["result"] == "fail");
+  CHECK(probes[2].measured_at == "2024-02-21T21:51:19Z");
+  const auto trials = got.trials();
+  REQUIRE(trials.size() == 2);
+  CHECK(trials[0].environment["system"] == "pc");
+  CHECK(trials[1].environment["result"] == "fail");
+  CHECK(trials[1].started_at == "2024-02-21T21:51:19Z");
+  const auto& notes = got.report.report.notes;
+  REQUIRE(notes.size() == 2);
+  CHECK_THAT(notes[0], StartsWith("the figures of 1 row with the result fail were taken"));
+  CHECK(notes[1] == "left out: triad of a failed test");
+  const auto at_place = text_of("others/reframe-3.log");
+  const auto recent = replaced(at_place, "StreamTest on cluster:gpu using gnu|jobid=58384|Copy",
+                               "StreamTest /abcd @c:gpu+default|jobid=58384|Copy");
+  const auto detail = ImportedText("r.log", recent, asked()).probes().at(0).detail;
+  CHECK((detail["system"] == "c" && detail["partition"] == "gpu" && detail["environ"] == "default"));
 }
 
 TEST_CASE("a value below zero is refused with its place, not by the database") {
@@ -362,7 +425,7 @@ TEST_CASE("a value below zero is refused with its place, not by the database") {
   CHECK_THAT(changed("reframe-4.log", "|1.25|", "|-1.25|"),
              StartsWith("reframe-4.log:2: flops is -1.25, it must not be negative"));
   CHECK_THAT(changed("nvbandwidth.json", "25.5", "-25.5"),
-             StartsWith("nvbandwidth.json:") && Contains(": value is -25500000000.0, it must be at least 0"));
+             StartsWith("nvbandwidth.json:") && Contains(": value is -2.55e+10, it must be at least 0"));
 }
 
 TEST_CASE("damaged JSON is said to be that, with line and column, and nothing of other options") {
@@ -455,6 +518,10 @@ TEST_CASE("any CSV is read by naming its columns") {
   CHECK(got.trials()[0].images_per_second == 99.5);
   CHECK(got.report.report.notes.at(0) == "left out: when");
   CHECK_THAT(refusal_of("runs.csv", "when,ips\nmonday,99.5\n", settings), Contains("no column \"where\""));
+  CHECK_THAT(refusal_of("runs.csv", "where;ips\nvm;99.5\n", settings),
+             Contains("no column") && Contains("separated by commas here, not semicolons; there are: "));
+  CHECK_THAT(refusal_of("runs.csv", "where\tips\nvm\t99.5\n", settings),
+             Contains("no column") && Contains("the cells are separated by tabs"));
   settings.columns["where"] = "arms";
   CHECK_THAT(refusal_of("runs.csv", "where,ips\nvm,99.5\n", settings), Contains("did you mean \"arm\""));
 }
@@ -481,4 +548,16 @@ TEST_CASE("documents of unknown content are skipped in a folder, damaged records
                      {.skip_failed = true, .experiment = "e", .arm = "vm"}, nothing)
             .size() == 2);
   CHECK_THAT(refusal_of("a.jsonl", "{\"record\":\"trial\"\n"), StartsWith("a.jsonl:1"));
+}
+
+TEST_CASE("JSON of unknown content is said to be that, and is records where that is given") {
+  auto settings = asked();
+  for (const char* text : {R"({"level":"info","images":5})", "{\n  \"trials\": 2\n}\n", R"({"record":1})",
+                           R"({"record":""})", "{}"}) {
+    CAPTURE(text);
+    CHECK_THAT(refusal_of("x.json", text, settings),
+               StartsWith("x.json:1: this is JSON of no format that import reads (give --format: jsonl"));
+  }
+  settings = {.format = FileFormat::jsonl};
+  CHECK_THAT(refusal_of("x.json", R"({"level":"info"})", settings), Contains("record is"));
 }

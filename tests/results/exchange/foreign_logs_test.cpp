@@ -132,7 +132,8 @@ TEST_CASE("the last line of a log that breaks off is left out, and that is said"
     CHECK(images_per_second(torchvision.substr(0, cut), "t.log") == Approx(399.90234375));
   }
   const auto mlperf = text_of("others/resnet-mlperf.log");
-  CHECK(images_per_second(mlperf + R"(0: :::MLLOG {"key": "sta)", "m.log") == Approx(2405.0));
+  CHECK(images_per_second(mlperf + R"(0: :::MLLOG {"key": "sta)", "m.log") ==
+        Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
   const auto reframe = text_of("others/reframe-3.log");
   const ImportedText cut("r.log", reframe.substr(0, reframe.find("6117.5") + 2), settings);
   CHECK(cut.probes().size() == 1);
@@ -220,4 +221,94 @@ TEST_CASE("nccl-tests' own verdict on its data is not passed over where no row h
   const ImportedText old("all_gather_perf.txt",
                          replaced(text_of("nccl-tests/all_gather_perf-old.txt"), sound, failed), settings);
   CHECK(old.report.report.notes.at(0) == failed);
+}
+
+TEST_CASE("processes of nccl-tests without MPI, each with a rank 0, are not one job of two nodes") {
+  const ImportSettings settings{.experiment = "e", .arm = "vm"};
+  const auto text = text_of("nccl-tests/all_reduce_perf.txt");
+  CHECK_THAT(refusal_of("x.txt", replaced(text, "Rank  1 Group", "Rank  0 Group"), settings),
+             StartsWith("x.txt:7: rank 0 is listed twice: the processes ran separate tests (nccl-tests built "
+                        "without MPI=1?)"));
+  // Before there were groups, with the preambles of both in front of their ranks.
+  const auto row = text_of("nccl-tests/all_gather_perf-old.txt");
+  const std::string preamble = "# nThread 1 nGpus 1 minBytes 8 maxBytes 8\n# Using devices\n";
+  const std::string ranks =
+      "#   Rank  0 Pid 1320 on node-a device  0 [0x00] Tesla V100-SXM2-16GB\n"
+      "#   Rank  0 Pid 2066 on node-b device  0 [0x00] Tesla V100-SXM2-16GB\n";
+  CHECK_THAT(refusal_of("all_gather_perf.txt", preamble + preamble + ranks + row, settings),
+             StartsWith("all_gather_perf.txt:6: rank 0 is listed twice"));
+  // Groups count their own, and a later test lists all of them again.
+  const ImportedText groups("x.txt", replaced(text, "Rank  1 Group  0", "Rank  0 Group  1"), settings);
+  CHECK(groups.probes().at(0).ranks == 1);
+  CHECK(groups.probes().at(0).detail["groups"] == 2);
+  CHECK(ImportedText("x.txt", text + text, settings).probes().at(11).ranks == 2);
+}
+
+TEST_CASE("processes of tf_cnn_benchmarks that know nothing of each other list their own devices each") {
+  const auto one = text_of("two-gpus.log");
+  const auto text = one + replaced(one, "total images/sec: 619.87", "total images/sec: 200.13");
+  auto settings = of_trials;
+  CHECK_THAT(refusal_of("a.log", text, settings), Contains("2 lines") && Contains("--scope rank"));
+  for (const auto scope : {Scope::rank, Scope::tenant}) {
+    settings = of_trials;
+    settings.scope = scope;
+    CHECK_THAT(refusal_of("a.log", text, settings), Contains("give --nodes"));
+    settings.nodes = 2;
+    for (const auto gpus : {std::optional<std::int64_t>(), std::optional<std::int64_t>(2)}) {
+      settings.gpus_per_node = gpus;
+      const ImportedText got("a.log", text, settings);
+      const auto trial = got.trials().at(0);
+      CHECK(trial.images_per_second == Approx(820.0));
+      CHECK(trial.nodes == 2);
+      CHECK(trial.gpus_per_node == 2);
+      const auto tenants = got.store.tenants(trial.id);
+      CHECK(tenants.size() == (scope == Scope::rank ? 1U : 2U));
+      CHECK(tenants.back().nodes == (scope == Scope::rank ? 2 : 1));
+    }
+    settings.gpus_per_node = 1;
+    CHECK_THAT(refusal_of("a.log", text, settings), Contains("a run on 4 GPUs, not of 2 nodes with 1 each"));
+  }
+  // Each the whole job's: then the devices are too.
+  settings = of_trials;
+  settings.scope = Scope::trial;
+  CHECK(ImportedText("a.log", one + one, settings).trials().at(0).gpus_per_node == 2);
+}
+
+TEST_CASE("a log whose lines stand behind a launcher's prefix is refused with that, not as unfinished") {
+  const auto behind = [](const std::string& prefix, const std::string& text) {
+    std::string prefixed;
+    for (const auto& line : split(trim(text), '\n')) { prefixed += prefix + line + "\n"; }
+    return prefixed;
+  };
+  const auto log = text_of("two-gpus.log"), nccl = text_of("nccl-tests/all_reduce_perf.txt");
+  for (const std::string prefix : {"INFO|2024-12-07T13:55:32|/opt/launcher.py|27| ", "worker_1  | ",
+                                   "2019-05-05T10:00:00.123456789Z ", "[default0]:", "    "}) {
+    CAPTURE(prefix);
+    CHECK_THAT(refusal_of("a.log", behind(prefix, log), of_trials),
+               StartsWith("a.log:27: \"total images/sec:\" stands on this line behind \"" + prefix + "\"") &&
+                   Contains("sed"));
+  }
+  const std::string docker = "2019-05-05T10:00:00Z ";
+  CHECK_THAT(refusal_of("x.txt", behind(docker, nccl), of_probes),
+             StartsWith("x.txt:16: \"# Avg bus bandwidth\" stands on this line behind \"" + docker));
+  // The same where the format is given, or known by some of the lines.
+  auto settings = of_trials;
+  settings.format = FileFormat::tf_cnn_benchmarks;
+  CHECK_THAT(refusal_of("a.log", behind(docker, log), settings),
+             StartsWith("a.log:27: \"total images/sec:\""));
+  CHECK_THAT(refusal_of("x.txt", replaced(nccl, "# Avg", "worker_1 | # Avg"), of_probes),
+             StartsWith("x.txt:16: \"# Avg bus bandwidth\""));
+  CHECK_THAT(refusal_of("a.log", replaced(log, "total images", "total (images"), of_trials),
+             Contains("did not finish") && !Contains("sed"));
+}
+
+TEST_CASE("dllogger's lines for the terminal are said to be that") {
+  const std::string text =
+      "DLL 2020-06-24 00:27:06.123456 - (0, 50) total_ips : 2405.1 train.loss : 6.9 \n"
+      "DLL 2020-06-24 00:28:06.123456 - Summary: train.total_ips : 2404.5 \n";
+  auto settings = of_trials;
+  CHECK_THAT(refusal_of("d.log", text, settings),
+             StartsWith("d.log:1: this is dllogger's output on the terminal; import the file of its JSON"));
+  settings.format = FileFormat::dllogger;
+  CHECK_THAT(refusal_of("d.log", text, settings), Contains("output on the terminal"));
 }

@@ -158,7 +158,8 @@ TEST_CASE("row 10: terminal escapes of a file do not reach the operator, nor meg
   CHECK_THAT(refusal_of("a.jsonl", R"({"record":)" + quoted + "}"), !Contains("\nerror"));
   CHECK_THAT(refusal_of("a.jsonl", R"({"record":"trial",)" + quoted + ":1}"), !Contains("\nerror"));
   CHECK_THAT(refusal_of("a.jsonl", "{\"record\":\"" + flood), StartsWith("a.jsonl:1:3000012: "));
-  CHECK_THAT(refusal_of("a.jsonl", "{\"" + flood + "\":1,\"" + flood + "\":2}"), Contains("appears twice"));
+  CHECK_THAT(refusal_of("a.jsonl", "{\"record\":\"trial\",\"" + flood + "\":1,\"" + flood + "\":2}"),
+             Contains("appears twice"));
   CHECK_THAT(refusal_of("a.jsonl", "{\"" + flood + "\":1}"), StartsWith("a.jsonl:1: "));
   CHECK_THAT(refusal_of("t.csv", flood + ",images_per_second\n1,2\n"), StartsWith("t.csv:1:"));
   CHECK_THAT(refusal_of("t.csv", "experiment,images_per_second\n\"" + evil + "\",\x1b[2J\n"),

@@ -279,6 +279,9 @@ TEST_CASE("another results database is read as it is at that moment, and stays a
   CHECK_THAT(error_of([&] { import_these(store, {other}); }).message(),
              Contains("imported before, on 20") && Contains("give another file with --db"));
 
+  { const Store made(folder.path / "nothing.db"); }
+  CHECK_THAT(refusal_of_file(folder.path / "nothing.db"),
+             Contains("nothing.db: there are no experiments in this database"));
   fs::copy_file(other, folder.path / "packed.db");
   gzip(folder.path / "packed.db");
   CHECK_THAT(refusal_of_file(folder.path / "packed.db.gz"),

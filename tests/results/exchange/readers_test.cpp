@@ -367,8 +367,8 @@ TEST_CASE("bad CSV is refused with line and column") {
   CHECK_THAT(at("1,\"5\n6\n"), StartsWith("t.csv:2:3: ") && Contains("no end"));
   CHECK_THAT(at("1,\"5\"6\n"), StartsWith("t.csv:2:6: ") && Contains("comma"));
   CHECK_THAT(at("1,5\"6\n"), StartsWith("t.csv:2:4: ") && Contains("quote"));
-  CHECK_THAT(at("1,0\n"), StartsWith("t.csv:2: ") && Contains("from 1e-06"));
-  CHECK_THAT(at("1,1e80\n"), StartsWith("t.csv:2: ") && Contains("from 1e-06 to 1000000000000"));
+  CHECK_THAT(at("1,0\n"), StartsWith("t.csv:2: ") && Contains("at least 1e-06"));
+  CHECK_THAT(at("1,1e80\n"), StartsWith("t.csv:2: ") && Contains("at most 1000000000000"));
   CHECK_THAT(at("1,inf\n"), StartsWith("t.csv:2:3: "));
   CHECK_THAT(at("1,5\n1,6\n"), StartsWith("t.csv:3: ") && Contains("already"));
   CHECK_THAT(at(""), Contains("no rows"));
@@ -380,13 +380,19 @@ TEST_CASE("bad CSV is refused with line and column") {
   auto csv = rest;
   csv.format = FileFormat::csv;
   CHECK_THAT(refusal("t.csv", "pair;images_per_second\n1;1\n", csv), Contains("semicolons"));
+  CHECK_THAT(refusal("t.csv", "pair\timages_per_second\n1\t1\n", csv), Contains("separated by tabs"));
   CHECK_THAT(refusal("t.csv", "images_per_second\n1\n"),
              StartsWith("t.csv:2: ") && Contains("\"experiment\" is missing"));
 }
 
 TEST_CASE("what is no results file is refused, and so are settings where the records say all") {
   CHECK_THAT(refusal("x", "hello\n"), StartsWith("x:1: ") && Contains("--format"));
-  CHECK_THAT(refusal("x", ""), StartsWith("x:1: "));
+  for (const char* nothing : {"", "\n", " \r\n\t\n"}) {
+    for (const auto format : {std::optional<FileFormat>(), std::optional(FileFormat::tf_cnn_benchmarks),
+                              std::optional(FileFormat::csv), std::optional(FileFormat::jsonl)}) {
+      CHECK_THAT(refusal("x", nothing, {.format = format}), StartsWith("x:1: the file is empty"));
+    }
+  }
   CHECK_THAT(refusal("x", R"({"record":"trial"})", {.arm = "vm"}), Contains("--arm"));
   const TemporaryFolder folder;
   CHECK_THROWS_WITH(import_files({folder.path}), Contains("no file"));
@@ -402,6 +408,8 @@ TEST_CASE("standard input is read like a file") {
   std::istringstream again(text_of("two-gpus.log"));
   CHECK_THROWS_WITH(import_paths(store, {"-"}, of_trials, again),
                     Contains("<stdin>:1: ") && Contains("imported before"));
+  std::istringstream empty;
+  CHECK_THROWS_WITH(import_paths(store, {"-"}, of_trials, empty), Contains("<stdin>:1: the file is empty"));
 }
 
 // Whatever the bytes: a file is imported, or it is refused with its name and line and nothing of it is kept.
