@@ -5,15 +5,24 @@
 #include <algorithm>
 #include <array>
 
+#include "common/text/printable.h"
+
 namespace virtrain::results {
 namespace {
 
 ProbeKey key_of(const Probe& probe) {
   ProbeKey key{probe.name, probe.data_type,          "",
                probe.unit, probe.ranks.value_or(-1), probe.size_bytes.value_or(-1)};
-  if (probe.detail.is_object() && probe.detail.contains("in_place") &&
-      probe.detail["in_place"].is_boolean()) {
-    key.side = probe.detail["in_place"].get<bool>() ? "in place" : "out of place";
+  if (!probe.detail.is_object()) { return key; }
+  if (const auto in_place = probe.detail.find("in_place");
+      in_place != probe.detail.end() && in_place->is_boolean()) {
+    key.side = in_place->get<bool>() ? "in place" : "out of place";
+  }
+  constexpr std::size_t longest_word = 40;
+  for (const char* where : {"system", "partition", "environ"}) {  // of ReFrame
+    const auto word = probe.detail.find(where);
+    if (word == probe.detail.end() || !word->is_string()) { continue; }
+    key.side += (key.side.empty() ? "" : " ") + excerpt(word->get<std::string>(), longest_word);
   }
   return key;
 }

@@ -13,7 +13,7 @@ namespace virtrain::results {
 /// What tells one probe's figure from another's but the arm.
 struct ProbeKey {
   std::string name, data_type;
-  std::string side;              ///< "in place" or "out of place" where the source says it
+  std::string side;              ///< "in place", "out of place", ReFrame's system, partition and environment
   std::string unit;              ///< of the values: B/s, FLOP/s, s
   std::int64_t ranks = -1;       ///< -1: not said
   std::int64_t size_bytes = -1;  ///< likewise

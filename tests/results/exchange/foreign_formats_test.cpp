@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "results/exchange/exporters/exporters.h"
+#include "results/tables/probe_figures.h"
 #include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;
@@ -401,6 +402,7 @@ TEST_CASE("rows of ReFrame keep where they ran, and that they failed") {
   CHECK_FALSE(probes[2].detail.contains("partition"));
   CHECK(probes[2].detail["result"] == "fail");
   CHECK(probes[2].measured_at == "2024-02-21T21:51:19Z");
+  CHECK(probe_figures(probes).size() == 3);  // no median over two environments
   const auto trials = got.trials();
   REQUIRE(trials.size() == 2);
   CHECK(trials[0].environment["system"] == "pc");
