@@ -367,21 +367,6 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   expand_conditions(scenario, *scenario.isolation);
 }
 
-/// Of every arm: what one changes may be its vCPUs.
-void refuse_crowded_nodes(MapReader& in, const Scenario& scenario) {
-  std::set<std::string> told;
-  for (const auto& arm : scenario.arms) {
-    for (const auto& one : arm.cases) {
-      for (const auto& tenant : one.tenants) {
-        const bool is_crowded = tenant.ranks_per_node > one.guest.vcpus;
-        if (!is_crowded || scenario.oversubscribe || !told.insert(one.name).second) { continue; }
-        in.refuse("guest", "case {}: nodes with {} have {} (use more vcpus, or oversubscribe: true)",
-                  one.name, counted(one.guest.vcpus, "vCPU"), counted(tenant.ranks_per_node, "rank"));
-      }
-    }
-  }
-}
-
 Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -106,6 +107,20 @@ void check_extent(MapReader& in, const Scenario& scenario) {
               "{} and {}; fewer pairs, cases or arms)",
               counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
               counted(scenario.pairs, "time"), trials, node_starts, most_trials, most_node_starts);
+  }
+}
+
+void refuse_crowded_nodes(MapReader& in, const Scenario& scenario) {
+  std::set<std::string> told;
+  for (const auto& arm : scenario.arms) {
+    for (const auto& one : arm.cases) {
+      for (const auto& tenant : one.tenants) {
+        const bool is_crowded = tenant.ranks_per_node > one.guest.vcpus;
+        if (!is_crowded || scenario.oversubscribe || !told.insert(one.name).second) { continue; }
+        in.refuse("guest", "case {}: nodes with {} have {} (use more vcpus, or oversubscribe: true)",
+                  one.name, counted(one.guest.vcpus, "vCPU"), counted(tenant.ranks_per_node, "rank"));
+      }
+    }
   }
 }
 

@@ -22,6 +22,9 @@ bool refuse_many_cases(MapReader& in, const CaseCount& count, std::size_t arms, 
 /// Refuses more trials and nodes than a plan, with an entry for each, and anybody's patience have room for.
 void check_extent(MapReader& in, const Scenario& scenario);
 
+/// Refuses nodes with more ranks than vCPUs, in any arm: what one changes may be its vCPUs.
+void refuse_crowded_nodes(MapReader& in, const Scenario& scenario);
+
 /// `expect`: what must hold at the end. The scenario has its arms already.
 void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
 

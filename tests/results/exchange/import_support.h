@@ -70,4 +70,19 @@ inline std::string refusal_of(const std::string& name, const std::string& text,
   return error.message().substr(std::min(at, error.message().size()));
 }
 
+/// What files of trials are asked for.
+inline ImportSettings asked() {
+  return {.experiment = "e", .case_name = "c", .arm = "vm", .nodes = 1, .gpus_per_node = 1};
+}
+
+inline ImportedText others(const std::string& file, const ImportSettings& settings) {
+  return {file, text_of("others/" + file), settings};
+}
+
+/// Why the file is refused with a part of it changed.
+inline std::string changed(const std::string& file, const std::string& from, const std::string& to) {
+  const bool has_trials = file != "all_reduce.json" && file != "nvbandwidth.json";
+  return refusal_of(file, replaced(text_of("others/" + file), from, to), has_trials ? asked() : of_probes);
+}
+
 }  // namespace virtrain::results

@@ -1,6 +1,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "results/store/store.h"
@@ -35,6 +36,26 @@ TEST_CASE("the ratio of a night is its pairs' geometric mean, and wrong data hav
   for (const auto& one : store.night_figures()) { figures[one.figure] = one.value; }
   CHECK(figures.at("ratio") == Approx(1));
   CHECK(figures.at("probe.all_reduce") == 10);
+}
+
+TEST_CASE("where a case has pairs, a warm-up without one is in no figure and in no view") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  Store store(file);
+  store.add_experiment(an_experiment("e"));
+  for (const auto& [name, arm, nodes, value] : {std::tuple{"weak/1", "vm", 1, 100.0},
+                                                {"weak/4", "vm", 4, 390.0},
+                                                {"weak/4", "bare_metal", 4, 400.0}}) {
+    add_finished(store, "e", name, arm, 1, value, nodes);
+    add_finished(store, "e", name, arm, std::nullopt, 1, nodes);
+  }
+  CHECK(value_of(file,
+                 "SELECT printf('%.3f %d', speedup, runs) FROM v_speedup WHERE nodes = 4 AND arm = 'vm'") ==
+        "3.900 1");
+  CHECK(value_of(file, "SELECT group_concat(pair || ' ' || ratio) FROM v_vm_vs_bare_metal") == "1 0.975");
+  for (const auto& one : store.night_figures()) {
+    if (one.figure == "efficiency" && one.arm == "vm") { CHECK(one.value == Approx(0.975)); }
+  }
 }
 
 TEST_CASE("trials without pairs have the ratio of their geometric means") {

@@ -211,15 +211,6 @@ TEST_CASE("the views have the columns that others rely on") {
   CHECK(text_of(file, "SELECT printf('%.3f %.3f', speedup, efficiency) FROM v_speedup WHERE nodes = 4") ==
         "3.900 0.975");
   CHECK(text_of(file, "SELECT group_concat(pair || ' ' || ratio) FROM v_vm_vs_bare_metal") == "1 0.975");
-  // A warm-up without a pair is in none of them.
-  const auto speedup = text_of(file, "SELECT speedup FROM v_speedup WHERE nodes = 4");
-  auto warm_up = a_trial("e1", "weak-scaling/1", "vm", 1);
-  warm_up.pair.reset();
-  warm_up.status = Status::finished;
-  warm_up.images_per_second = 1;
-  store.import_trial(warm_up);
-  CHECK(text_of(file, "SELECT speedup FROM v_speedup WHERE nodes = 4") == speedup);
-  CHECK(text_of(file, "SELECT group_concat(pair || ' ' || ratio) FROM v_vm_vs_bare_metal") == "1 0.975");
   CHECK(text_of(file, "SELECT count(*) FROM v_tenant") == "0");
 }
 
