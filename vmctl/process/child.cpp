@@ -16,12 +16,14 @@ namespace virtrain::vmctl {
 
 namespace {
 
-std::vector<std::string> inherit_into(std::vector<std::string> set, bool plain_only) {
+using IsInherited = bool (*)(std::string_view name);
+
+std::vector<std::string> inherit_into(std::vector<std::string> set, IsInherited is_inherited) {
   const auto given = set.size();
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view own = *entry;
     const auto name = own.substr(0, own.find('=') + 1);
-    if (plain_only && !is_plain_variable(name.substr(0, name.size() - 1))) { continue; }
+    if (!is_inherited(own.substr(0, own.find('=')))) { continue; }
     const auto is_it = [&](const std::string& one) { return one.starts_with(name); };
     if (std::none_of(set.begin(), set.begin() + static_cast<std::ptrdiff_t>(given), is_it)) {
       set.emplace_back(own);
@@ -30,14 +32,25 @@ std::vector<std::string> inherit_into(std::vector<std::string> set, bool plain_o
   return set;
 }
 
+/// Where libraries and room for passing files are on this host, what a build with sanitizers is told, and our
+/// own.
+bool is_slice_variable(std::string_view name) {
+  return is_plain_variable(name) || name == "LD_LIBRARY_PATH" || name == "TMPDIR" ||
+         name.ends_with("SAN_OPTIONS") || name.starts_with("VIRTRAIN_");
+}
+
 }  // namespace
 
 std::vector<std::string> environment_with(std::vector<std::string> set) {
-  return inherit_into(std::move(set), false);
+  return inherit_into(std::move(set), [](std::string_view) { return true; });
 }
 
 std::vector<std::string> plain_environment_with(std::vector<std::string> set) {
-  return inherit_into(std::move(set), true);
+  return inherit_into(std::move(set), is_plain_variable);
+}
+
+std::vector<std::string> slice_environment_with(std::vector<std::string> set) {
+  return inherit_into(std::move(set), is_slice_variable);
 }
 
 std::vector<char*> pointers(std::vector<std::string>& words) {

@@ -16,6 +16,9 @@ std::vector<std::string> environment_with(std::vector<std::string> set);
 /// The same for a child that becomes another user, whose processes can read its environment. It inherits what
 /// is_plain_variable() names and nothing else, so no token of the caller's.
 std::vector<std::string> plain_environment_with(std::vector<std::string> set);
+/// The same for a bare-metal slice: of what steers a trainer (OMP_*, OMPI_MCA_*, SLURM_*, …) it inherits
+/// nothing, for no VM would. Only where things are on this host comes along.
+std::vector<std::string> slice_environment_with(std::vector<std::string> set);
 
 /// As execve() and posix_spawn() want arguments and environments; good while the words are.
 std::vector<char*> pointers(std::vector<std::string>& words);

@@ -128,7 +128,7 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   auto environment = spec.environment;
   environment.push_back(fmt::format("{}={}", slice_variable, spec.name));
   environment.push_back(fmt::format("{}={}", experiment_variable, spec.experiment));
-  environment = environment_with(std::move(environment));
+  environment = slice_environment_with(std::move(environment));
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
   posix_spawn_file_actions_t actions;

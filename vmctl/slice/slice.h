@@ -45,7 +45,7 @@ struct SliceSpec {
   std::vector<SliceHost> hosts;
   /// The agent's command line. "--fd 3" is appended: the descriptor of its channel.
   std::vector<std::string> argv;
-  std::vector<std::string> environment;  ///< NAME=value, added
+  std::vector<std::string> environment;  ///< NAME=value, beside what slice_environment_with() inherits
   /// Folders of what the agent may start, beside its own: they stay visible where they lie under /tmp.
   std::vector<std::filesystem::path> program_folders;
   std::filesystem::path log;  ///< receives its stdout and stderr

@@ -50,5 +50,34 @@ TEST_CASE("a child that becomes another user inherits no token") {
   ::unsetenv("XDG_RUNTIME_DIR");
 }
 
+TEST_CASE("what steers a trainer goes from the caller's shell into no slice, as it goes into no VM") {
+  const std::vector<std::string> steering{
+      "OMP_NUM_THREADS=7", "OMP_PLACES={0}",  "GOMP_CPU_AFFINITY=0",    "ONEDNN_MAX_CPU_ISA=SSE41",
+      "OMPI_MCA_x=1",      "SLURM_JOB_ID=12", "CUDA_VISIBLE_DEVICES=3",
+  };
+  const std::vector<std::string> needed{"LD_LIBRARY_PATH=/opt/lib", "TMPDIR=/var/tmp", "XSAN_OPTIONS=a=1",
+                                        "VIRTRAIN_LIES=honest"};
+  for (const auto& given : {steering, needed}) {
+    for (const auto& one : given) {
+      const auto equals = one.find('=');
+      ::setenv(one.substr(0, equals).c_str(), one.substr(equals + 1).c_str(), 1);
+    }
+  }
+  const auto inside = slice_environment_with({"PATH=/usr/lib/virtrain:/usr/bin", "OMP_WAIT_POLICY=passive"});
+  for (const auto& one : steering) {
+    CAPTURE(one);
+    CHECK_FALSE(contains(inside, one));
+  }
+  for (const auto& one : needed) {
+    CAPTURE(one);
+    CHECK(contains(inside, one));
+  }
+  CHECK(std::ranges::count_if(inside, [](const auto& one) { return one.starts_with("PATH="); }) == 1);
+  CHECK(contains<std::string>(inside, "OMP_WAIT_POLICY=passive"));  // what is given stays
+  for (const auto& given : {steering, needed}) {
+    for (const auto& one : given) { ::unsetenv(one.substr(0, one.find('=')).c_str()); }
+  }
+}
+
 }  // namespace
 }  // namespace virtrain::vmctl

@@ -3,6 +3,7 @@
 #include "vmctl/slice/slice.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -166,12 +167,15 @@ TEST_CASE("a slice that uses more memory than it has is stopped, not the host") 
 }
 
 TEST_CASE("a shared slice has cores and memory, and the host's own network") {
+  ::setenv("OMPI_MCA_x", "1", 1);
   const auto shared = start_slice(slice(3, false));
+  ::unsetenv("OMPI_MCA_x");
   StubClient client(shared->take_channel());
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
   CHECK(client.line() == "hello " + std::string(host));
   CHECK(client.ask("run nproc") == "1\n");
+  CHECK(client.ask("run echo $VIRTRAIN_SLICE $OMPI_MCA_x") == "vt-test3\n");
   // what the agent left running ends with the slice
   const auto pid =
       static_cast<pid_t>(std::stol(client.ask("run setsid sleep 1000 >/dev/null 2>&1 & echo $!")));
