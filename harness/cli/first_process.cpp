@@ -38,7 +38,8 @@ void leave_first_process() {
     if (::sigwaitinfo(&all, &signal) < 0) { continue; }
     if (signal.si_signo == SIGCHLD) {
       reap(child);
-    } else if (signal.si_code != SI_KERNEL) {  // a terminal's Ctrl-C has reached the child already
+    } else if (signal.si_signo == SIGHUP || signal.si_code != SI_KERNEL) {
+      // A terminal's Ctrl-C has reached it already; its end (SIGHUP) is told to the first of a session alone.
       ::kill(child, signal.si_signo);
     }
   }

@@ -240,9 +240,8 @@ std::string try_isolation_in(bool in_user_namespace) {
     siginfo_t signal{};
     if (::sigwaitinfo(&signals, &signal) < 0) { continue; }
     if (signal.si_signo != SIGCHLD) {
-      if (signal.si_code != SI_KERNEL) {
-        ::kill(child, signal.si_signo);  // a terminal's Ctrl-C has reached it already
-      }
+      // A terminal's Ctrl-C has reached it already; its end (SIGHUP) is told to the first of a session alone.
+      if (signal.si_signo == SIGHUP || signal.si_code != SI_KERNEL) { ::kill(child, signal.si_signo); }
       continue;
     }
     int status = 0;

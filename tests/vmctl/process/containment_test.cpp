@@ -2,8 +2,10 @@
 
 #include "vmctl/process/containment.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -132,6 +134,33 @@ TEST_CASE("a signal to the process that stayed behind reaches the run, and its d
   for (int i = 0; i < 500 && exists(run); ++i) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
   CHECK_FALSE(exists(run));
   if (sent == SIGTERM) { CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGTERM)); }
+  ::close(pipe_ends[0]);
+  ::close(pipe_ends[1]);
+}
+
+TEST_CASE("a terminal that is closed ends the run: the kernel tells only the process that stayed behind") {
+  const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  REQUIRE((terminal >= 0 && ::grantpt(terminal) == 0 && ::unlockpt(terminal) == 0));
+  const std::string name = ::ptsname(terminal);
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t behind = ::fork();
+  if (behind == 0) {
+    ::close(terminal);
+    ::signal(SIGHUP, SIG_DFL);
+    if (::setsid() < 0 || ::open(name.c_str(), O_RDWR) < 0) { std::_Exit(1); }  // which becomes its terminal
+    continue_contained(Containment::processes_only);
+    const pid_t self = ::getpid();
+    if (::write(pipe_ends[1], &self, sizeof self) != sizeof self) { std::_Exit(1); }
+    while (true) { ::pause(); }
+  }
+  pid_t run = 0;
+  REQUIRE(::read(pipe_ends[0], &run, sizeof run) == sizeof run);
+  ::close(terminal);
+  for (int i = 0; i < 500 && exists(run); ++i) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); }
+  CHECK_FALSE(exists(run));
+  ::kill(behind, SIGKILL);
+  ::waitpid(behind, nullptr, 0);
   ::close(pipe_ends[0]);
   ::close(pipe_ends[1]);
 }
