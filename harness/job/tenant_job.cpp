@@ -12,6 +12,7 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -27,6 +28,8 @@ constexpr milliseconds exit_grace{10'000};
 /// With GPUs: whoever closes one last waits for the driver to shut it down, 1 to 4 s for each, one after the
 /// other, after tens of GB were freed and NCCL and MPI have ended.
 constexpr milliseconds gpu_exit_grace{60'000};
+/// For what already waits in the agents' channels.
+constexpr milliseconds time_to_read{200};
 constexpr std::size_t last_lines = 12;
 constexpr std::size_t most_host_name_bytes = 64;
 constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
@@ -48,6 +51,11 @@ std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_vi
 
 Error refused(const std::string& why) {
   return {"read the trainer's output", ErrorCode::protocol, why};
+}
+
+/// Which is no fault beside the end of a process that cut it.
+bool is_half_a_record(const std::string& text) {
+  return text.starts_with('{') && !parse_json_or_null(text, {.bytes = max_record_bytes}).is_object();
 }
 
 /// What Open MPI and NCCL print about themselves, of no use beside an error.
@@ -151,6 +159,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
     self->take_output(stream, bytes);
   };
   events.on_exit = [self = shared_from_this()](int status) {
+    self->take_last_words();
     self->exit_status_ = status;
     self->changed_.cancel();
   };
@@ -235,10 +244,25 @@ void TenantJob::take_output(OutputStream stream, std::string_view bytes) {
   } catch (const std::exception& error) { fail(error.what()); }
 }
 
+void TenantJob::take_last_words() {
+  if (failure_) { return; }
+  try {
+    out_.finish([&](const RankLine& line) {
+      if (is_half_a_record(line.text)) { return take_text(line); }
+      take_line(OutputStream::standard_output, line);
+    });
+    err_.finish([&](const RankLine& line) { take_line(OutputStream::standard_error, line); });
+  } catch (const std::exception& error) { fail(error.what()); }
+}
+
 void TenantJob::take_line(OutputStream stream, const RankLine& line) {
   if (stream == OutputStream::standard_output) {
     if (const auto record = decode_record(line)) { return take_record(*record, line.text.size()); }
   }
+  take_text(line);
+}
+
+void TenantJob::take_text(const RankLine& line) {
   if (!line.text.empty()) { log::debug(line.text, {{"tenant", placement_.name}}); }
   note_transport(line);
   nccl_transports_.take(line.text, placement_.ranks());
@@ -367,7 +391,7 @@ bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) con
 
 asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
                                             FairDeadline deadline) {
-  while (true) {
+  for (bool looked_late = false;;) {
     if (failure_) {
       throw Error(what, ErrorCode::trial_failed,
                   *failure_ + (last_lines_.empty() ? "" : "\n" + last_words()));
@@ -379,10 +403,17 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
                               *exit_status_, *exit_status_ == killed_status ? killed_hint : "",
                               last_lines_.empty() ? "" : "; its last output:\n" + last_words()));
     }
+    const auto left = deadline.left();
     boost::system::error_code woken;
-    changed_.expires_after(deadline.left());
-    co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    if (!woken && deadline.left().count() <= 0) {
+    if (left.count() > 0) {
+      changed_.expires_after(left);
+      co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    } else if (!looked_late) {
+      // Where this process itself stood still, what came in time is yet to be read.
+      looked_late = true;
+      asio::steady_timer reading(io_, time_to_read);
+      co_await reading.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    } else {
       throw Error(what, ErrorCode::timeout,
                   fmt::format("not within {} s{}",
                               std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),

@@ -78,7 +78,10 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// Of the node that has waited longest.
   WaitingTime waiting_time() const;
   void take_output(OutputStream stream, std::string_view bytes);
+  /// What a process has written without an end of line before its own.
+  void take_last_words();
   void take_line(OutputStream stream, const RankLine& line);
+  void take_text(const RankLine& line);
   void take_record(const RankRecord& record, std::size_t bytes);
   void take_once(std::optional<nlohmann::json>& kept, const RankRecord& record);
   void take_window(RankState& state, const RankRecord& record);

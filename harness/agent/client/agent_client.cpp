@@ -26,6 +26,8 @@ using boost::system::error_code;
 using std::chrono::milliseconds;
 
 constexpr milliseconds request_deadline{15'000};
+/// Of a Linux machine, whatever its settings.
+constexpr std::int64_t most_processes = 1 << 22;
 
 std::string make_nonce() {
   std::random_device device;
@@ -277,7 +279,12 @@ asio::awaitable<void> AgentClient::signal(std::int64_t process, int signal_numbe
 
 asio::awaitable<std::int64_t> AgentClient::sweep() {
   const Frame reply = co_await request(make_frame("sweep", 0), request_deadline);
-  co_return integer_field(reply.message, "count");
+  const auto count = integer_field(reply.message, "count");
+  if (count < 0 || count > most_processes) {
+    throw Error("ask the agent of " + node_ + " to sweep", ErrorCode::protocol,
+                fmt::format("it claims to have ended {} processes", count));
+  }
+  co_return count;
 }
 
 asio::awaitable<std::string> AgentClient::read_file(std::string path) {

@@ -1,6 +1,9 @@
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <fmt/format.h>
 #include <sys/un.h>
 
+#include <limits>
 #include <random>
 
 #include "common/error.h"
@@ -180,6 +183,49 @@ TEST_CASE("garbage from an agent: the client loses it with words") {
 
 namespace {
 
+/// The handshake fails, after which the agent is still asked to sweep.
+Task sweep_all_the_same(std::shared_ptr<AgentClient> client, std::string* words) {
+  try {
+    co_await client->handshake(20s);
+  } catch (const Error& error) { CHECK_THAT(error.what(), Contains("nonce mismatch")); }
+  try {
+    co_await client->sweep();
+  } catch (const Error& error) { *words = error.what(); }
+  client->close();
+}
+
+/// What the client says of an agent that claims to have ended so many processes.
+std::string sweep_of(std::int64_t count) {
+  asio::io_context io;
+  auto ends = make_socketpair();
+  std::thread answering([&ends, count] {
+    RawPeer peer(ends[1].get());
+    peer.send(announce());
+    const auto hello = peer.wait_for("hello")["id"].get<std::int64_t>();
+    peer.send(encode(make_frame("hello", hello, "nonce", "old")));
+    const auto sweep = peer.wait_for("sweep")["id"].get<std::int64_t>();
+    peer.send(encode(make_frame("swept", sweep, "count", count)));
+  });
+  std::string words = "(accepted)";
+  const auto client = std::make_shared<AgentClient>(io, "rogue", std::move(ends[0]));
+  asio::co_spawn(io, sweep_all_the_same(client, &words), asio::detached);
+  io.run_for(20s);
+  answering.join();
+  return words;
+}
+
+}  // namespace
+
+TEST_CASE("a number of processes that no machine has is refused: the nodes' are added up") {
+  CHECK(sweep_of(0) == "(accepted)");
+  CHECK(sweep_of(1 << 22) == "(accepted)");
+  CHECK_THAT(sweep_of((1 << 22) + 1), Contains("it claims to have ended 4194305 processes"));
+  CHECK_THAT(sweep_of(std::numeric_limits<std::int64_t>::max()), Contains("ended 9223372036854775807"));
+  CHECK_THAT(sweep_of(-1), Contains("it claims to have ended -1 processes"));
+}
+
+namespace {
+
 /// What an agent told one of its children.
 struct RshAddress {
   std::string socket, secret;
@@ -298,17 +344,23 @@ struct ScriptedJob {
   ~ScriptedJob() { std::filesystem::remove_all(folder); }
 
   /// Runs the script to its end; what it said beside records, with the error that follows.
-  std::string run(Session& session) {
+  /// Once it waits for the ranks' hello, the event loop stands still for a while.
+  std::string run(Session& session, std::chrono::milliseconds deadline = 30s,
+                  std::chrono::milliseconds standstill = 0ms) {
     static ScriptedJob* current;
     static std::string words;
+    static std::chrono::milliseconds longest, stands_still;
     current = this;
+    longest = deadline;
+    stands_still = standstill;
     session.run(+[](Session& s) -> Task {
       current->job = std::make_shared<TenantJob>(
           s.io, current->placement,
           std::vector<JobNode>{{"t1n1", s.clients.at(0)}, {"t1n2", s.clients.at(1)}}, RankNetwork::tcp);
       try {
         co_await current->job->launch("trainer", 60s);
-        co_await current->job->wait_for_hello(30s);
+        asio::post(s.io, [] { std::this_thread::sleep_for(stands_still); });
+        co_await current->job->wait_for_hello(longest);
         words = "(no error)";
       } catch (const Error& error) { words = error.what(); }
     });
@@ -324,12 +376,20 @@ TEST_CASE("mpirun's remote shell runs on the other node, with its output and exi
       "virtrain-rsh t1n2 'echo relayed $OMPI_ALLOW_RUN_AS_ROOT $PPID; echo bad >&2; exit 5'; echo status $?\n"
       "virtrain-rsh t1n2 echo several words; echo status $?\n"
       "virtrain-rsh nowhere true; echo status $?\n"
-      "exit 3\n");
+      "printf '{\"record\":\"hel'; printf 'its last words' >&2; exit 3\n");
   const auto words = job.run(session);
   CHECK_THAT(words, Contains(fmt::format("relayed 1 {}", session.agents[1]->pid())));
   CHECK_THAT(words, Contains("bad\n") && Contains("status 5\n") && Contains("several words\nstatus 0\n"));
   CHECK_THAT(words, Contains("no node of this tenant is named nowhere") && Contains("status 255"));
-  CHECK_THAT(words, Contains("ended with exit status 3"));
+  CHECK_THAT(words, Contains("ended with exit status 3") && Contains("\n{\"record\":\"hel\nits last words"));
+}
+
+TEST_CASE("what came while the coordinator itself stood still came in time") {
+  Session session(2);
+  ScriptedJob job(
+      "sleep 0.3\nfor rank in 0 1; do echo '{\"record\":\"hello\",\"rank\":'$rank',\"size\":2,"
+      "\"local_rank\":0,\"hostname\":\"a\"}'; done\nsleep 20\n");
+  CHECK(job.run(session, 600ms, 1500ms) == "(no error)");
 }
 
 TEST_CASE("a remote shell that is given up takes its command with it") {
