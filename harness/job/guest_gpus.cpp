@@ -66,15 +66,17 @@ asio::awaitable<void> set_gpu(asio::io_context& io, std::shared_ptr<AgentClient>
 
 }  // namespace
 
-std::optional<bool> all_licensed(const std::string& report) {
+std::optional<bool> all_licensed(const std::string& report, std::size_t gpus) {
   // "    License Status                    : Licensed (Expiry: 2026-11-21 8:6:49 GMT)", once a GPU
-  std::optional<bool> all;
+  std::size_t told = 0, licensed = 0;
   for (const auto& line : split(report, '\n')) {
     const auto colon = line.find(':');
     if (colon == std::string::npos || trim(line.substr(0, colon)) != "License Status") { continue; }
-    all = all.value_or(true) && trim(line.substr(colon + 1)).starts_with("Licensed");
+    ++told;
+    if (trim(line.substr(colon + 1)).starts_with("Licensed")) { ++licensed; }
   }
-  return all;
+  if (told == 0) { return std::nullopt; }
+  return told == gpus && licensed == gpus;
 }
 
 asio::awaitable<std::optional<bool>> guest_is_licensed(asio::io_context& io,
@@ -83,7 +85,7 @@ asio::awaitable<std::optional<bool>> guest_is_licensed(asio::io_context& io,
   if (devices.kind != DeviceKind::vgpu || gpus == 0) { co_return std::nullopt; }
   const std::vector<std::string> ask{"nvidia-smi", "-q"};
   const auto report = co_await run_in_node(io, agent, ask, tool_deadline);
-  co_return all_licensed(report);
+  co_return all_licensed(report, gpus);
 }
 
 asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared_ptr<AgentClient> agent,

@@ -15,9 +15,9 @@ namespace virtrain::harness {
 asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared_ptr<AgentClient> agent,
                                                const std::vector<vmctl::PlacedDevice>& devices);
 
-/// Whether every vGPU is licensed, from the text of `nvidia-smi -q`; nothing where it says nothing of
-/// licences.
-std::optional<bool> all_licensed(const std::string& report);
+/// Whether every one of so many vGPUs is licensed, from the text of `nvidia-smi -q`; one that it leaves out
+/// is not. Nothing where it says nothing of licences.
+std::optional<bool> all_licensed(const std::string& report, std::size_t gpus);
 
 /// The same of a guest with vGPUs, now; nothing in others.
 asio::awaitable<std::optional<bool>> guest_is_licensed(asio::io_context& io,

@@ -12,17 +12,19 @@
 #include "common/error.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t most_output_bytes = 65536;
+constexpr std::size_t most_output_bytes = 1U << 20;
 constexpr std::size_t tail_bytes = 600;
 
 /// Outlives the call where the process does: its events may come later.
 struct Outcome {
   explicit Outcome(asio::io_context& io) : ended(io, asio::steady_timer::time_point::max()) {}
   std::string out, err;
+  bool is_cut = false;  ///< `out`
   std::optional<int> exit_status;
   std::optional<std::string> lost;  ///< the node, and why
   asio::steady_timer ended;
@@ -31,8 +33,11 @@ struct Outcome {
 ProcessEvents events_of(const std::shared_ptr<Outcome>& outcome) {
   ProcessEvents events;
   events.on_output = [outcome](OutputStream stream, std::string_view bytes, std::int64_t /*t_ns*/) {
-    auto& text = stream == OutputStream::standard_output ? outcome->out : outcome->err;
-    text.append(bytes.substr(0, most_output_bytes - std::min(most_output_bytes, text.size())));
+    const bool is_out = stream == OutputStream::standard_output;
+    auto& text = is_out ? outcome->out : outcome->err;
+    const auto room = most_output_bytes - text.size();
+    text.append(bytes.substr(0, room));
+    if (is_out && bytes.size() > room) { outcome->is_cut = true; }
   };
   events.on_exit = [outcome](int status) {
     outcome->exit_status = status;
@@ -68,6 +73,9 @@ asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<A
     co_await agent->signal(process, SIGKILL);
     throw Error(operation, ErrorCode::trial_failed,
                 fmt::format("it has not ended within {} s", deadline.count() / 1000));
+  }
+  if (*outcome->exit_status == 0 && outcome->is_cut) {
+    throw Error(operation, ErrorCode::trial_failed, "it wrote more than " + format_size(most_output_bytes));
   }
   if (*outcome->exit_status == 0) { co_return std::move(outcome->out); }
   const auto words = std::string(trim(outcome->err.empty() ? outcome->out : outcome->err));

@@ -16,7 +16,8 @@ struct NodeInput {
 };
 
 /// Runs a short command in a node and returns its standard output. Throws Error(trial_failed) with the end of
-/// what it said where it exits with anything but 0 or has not ended by the deadline (it is killed then).
+/// what it said where it exits with anything but 0 or has not ended by the deadline (it is killed then), and
+/// for more output than is kept: half of it could say something else than all.
 asio::awaitable<std::string> run_in_node(asio::io_context& io, std::shared_ptr<AgentClient> agent,
                                          std::vector<std::string> argv, std::chrono::milliseconds deadline,
                                          NodeInput input);

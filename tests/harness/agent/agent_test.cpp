@@ -246,9 +246,10 @@ TEST_CASE("a node tells its PCI functions") {
   });
 }
 
-asio::awaitable<std::string> words_of_run(Session& s, std::vector<std::string> argv) {
+asio::awaitable<std::string> words_of_run(Session& s, std::vector<std::string> argv,
+                                          std::chrono::milliseconds deadline) {
   try {
-    co_return co_await run_in_node(s.io, s.clients.at(0), std::move(argv), 300ms);
+    co_return co_await run_in_node(s.io, s.clients.at(0), std::move(argv), deadline);
   } catch (const Error& error) { co_return error.what(); }
 }
 
@@ -256,13 +257,16 @@ TEST_CASE("a short command in a node: its output, its failure in its own words, 
   Session session;
   session.run(+[](Session& s) -> Task {
     std::vector<std::string> works{"sh", "-c", "echo 250.00; echo noise >&2"};
-    const auto output = co_await words_of_run(s, std::move(works));
+    const auto output = co_await words_of_run(s, std::move(works), 300ms);
     CHECK(output == "250.00\n");
     std::vector<std::string> fails{"sh", "-c", "echo no such GPU >&2; exit 6"};
-    const auto failure = co_await words_of_run(s, std::move(fails));
+    const auto failure = co_await words_of_run(s, std::move(fails), 300ms);
     CHECK(failure.ends_with("exit status 6: no such GPU"));
+    std::vector<std::string> talks{"sh", "-c", "yes | head -c 1048577"};
+    const auto cut = co_await words_of_run(s, std::move(talks), 20s);
+    CHECK(cut.ends_with("it wrote more than 1MiB"));
     std::vector<std::string> sleeps{"sleep", "30"};
-    const auto late = co_await words_of_run(s, std::move(sleeps));
+    const auto late = co_await words_of_run(s, std::move(sleeps), 300ms);
     CHECK(late.ends_with("it has not ended within 0 s"));
   });
 }

@@ -276,10 +276,13 @@ TEST_CASE("licences of vGPUs as nvidia-smi tells them") {
   const std::string licensed =
       "    License Status                    : Licensed (Expiry: 2026-11-21 8:6:49 GMT)\n";
   const std::string unlicensed = "        License Status                    : Unlicensed (Unrestricted)\n";
-  CHECK(all_licensed("vGPU Software Licensed Product\n" + licensed) == true);
-  CHECK(all_licensed(licensed + unlicensed) == false);
-  CHECK(all_licensed(unlicensed + licensed) == false);
-  CHECK(all_licensed("Product Name : NVIDIA A100\n") == std::nullopt);
+  CHECK(all_licensed("vGPU Software Licensed Product\n" + licensed, 1) == true);
+  CHECK(all_licensed(licensed + licensed, 2) == true);
+  CHECK(all_licensed(licensed + unlicensed, 2) == false);
+  CHECK(all_licensed(unlicensed + licensed, 2) == false);
+  CHECK(all_licensed(licensed, 2) == false);  // the other, which nobody has told, may be anything
+  CHECK(all_licensed(licensed + licensed, 1) == false);
+  CHECK(all_licensed("Product Name : NVIDIA A100\n", 1) == std::nullopt);
 }
 
 }  // namespace
