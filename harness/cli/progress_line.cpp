@@ -44,6 +44,7 @@ void ProgressLine::show(const Progress& progress) {
   {
     const std::lock_guard lock(mutex_);
     progress_ = progress;
+    is_new_ = true;
   }
   changed_.notify_all();
 }
@@ -51,11 +52,14 @@ void ProgressLine::show(const Progress& progress) {
 void ProgressLine::draw_each_second() {
   std::unique_lock lock(mutex_);
   while (!is_over_) {
-    if (!progress_.trial.empty()) {
-      fmt::print(std::cerr, "{}{}", erase_line,
-                 progress_words(progress_, monotonic_ns(), terminal_columns()));
+    const auto progress = progress_;
+    is_new_ = false;
+    lock.unlock();  // a terminal that takes nothing (Ctrl-S) holds up this thread and not who shows something
+    if (!progress.trial.empty()) {
+      fmt::print(std::cerr, "{}{}", erase_line, progress_words(progress, monotonic_ns(), terminal_columns()));
     }
-    changed_.wait_for(lock, std::chrono::seconds(1));
+    lock.lock();
+    changed_.wait_for(lock, std::chrono::seconds(1), [this] { return is_new_ || is_over_; });
   }
 }
 

@@ -25,6 +25,7 @@ class ProgressLine {
   std::mutex mutex_;
   std::condition_variable changed_;
   Progress progress_;
+  bool is_new_ = false;  ///< not drawn yet
   bool is_over_ = false;
   std::thread thread_;
 };
