@@ -19,7 +19,7 @@ void require_report_place(const std::filesystem::path& output) {
     throw Error("write the report to " + output.string(), ErrorCode::usage, why);
   };
   std::error_code unknown;
-  if (output == "-") { return; }
+  if (output == "-") { refuse("the run prints its table there; name a file"); }
   if (fs::is_directory(output, unknown)) { refuse("it is a folder; name a file in it"); }
   if (results::is_written_in_place(output)) { return; }
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");

@@ -6,7 +6,8 @@
 
 namespace virtrain::harness {
 
-/// Refuses what no report could be written to, before a run of hours: Error(usage). "-" is standard output.
+/// Refuses what no report of a run could be written to, before it takes hours: Error(usage). Standard output
+/// has the run's figures.
 void require_report_place(const std::filesystem::path& output);
 
 /// The folder of a site, made if it is not there. Error(usage) for one that cannot be.

@@ -198,7 +198,8 @@ class Outputs(CommandLine):
         self.assertEqual(came.read_text(), self.succeed("export", "--format", "csv", "--db", self.database).out)
 
     def test_where_a_report_cannot_be_is_said_before_the_run(self):
-        for place, words in ((self.folder, "it is a folder"), (self.folder / "none/r.html", "there is no folder")):
+        for place, words in ((self.folder, "it is a folder"), (self.folder / "none/r.html", "there is no folder"),
+                             ("-", "prints its table there; name a file")):
             refused = virtrain("run", "-", "--db", self.database, "--report", place, stdin=small_scenario())
             self.assertEqual(refused.status, 2, refused)
             self.assertIn(words, refused.err)
