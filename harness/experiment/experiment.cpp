@@ -68,6 +68,7 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
 /// first. The id is told before the first word about waiting, and not at all where the resources are refused.
 bool acquire(RunContext& context, const ExperimentOptions& options) {
   bool told = false;
+  std::string waits_for;
   const auto tell_id = [&] {
     if (!told && options.on_id) { options.on_id(context.experiment); }
     told = true;
@@ -81,10 +82,12 @@ bool acquire(RunContext& context, const ExperimentOptions& options) {
     } catch (const Error& error) {
       if (error.code() != ErrorCode::busy || !options.wait) { throw; }
       tell_id();
-      log::info("waiting", {{"for", error.message()}});
+      if (error.message() != waits_for) { log::info("waiting", {{"for", error.message()}}); }
+      waits_for = error.message();
     }
     context.io.restart();
-    context.io.run_for(busy_retry_period);
+    const auto again = std::chrono::steady_clock::now() + busy_retry_period;
+    while (!context.stop.requested() && context.io.run_one_until(again) > 0) {}
     if (context.stop.requested()) { return false; }
   }
 }

@@ -2,6 +2,7 @@
 """Each named fault with real processes: the trial fails in words, what was measured stays, nothing is left."""
 
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -217,6 +218,8 @@ def second_harness_is_told_busy_or_waits():
         assert first.end() == 0
         assert third.end() == 0, third.log[-5:]
         assert third.seconds > 2
+        waits = [json.loads(line)["for"] for line in third.log if '"message":"waiting"' in line]
+        assert all(one != after for one, after in itertools.pairwise(waits)), waits
 
 
 def two_harnesses_share_a_host_with_cores_for_both():

@@ -91,6 +91,10 @@ class Run:
     def _read_out(self):
         self._out = list(self.process.stdout)
 
+    def _waits(self):
+        """For what a stranger holds: said once, and then nothing until something changes."""
+        return '"message":"waiting"' in next((line for line in reversed(self.log) if line), "")
+
     def wait_for(self, words, deadline=90, and_words=""):
         """Until a log line has these words; returns it. While the run waits for what a stranger holds, time does not count."""
         ends = time.monotonic() + deadline
@@ -100,8 +104,8 @@ class Run:
                 for line in self.log[seen:]:
                     if words in line and and_words in line:
                         return line
-                    if '"message":"waiting"' in line:
-                        ends = time.monotonic() + deadline
+                if self._waits():
+                    ends = time.monotonic() + deadline
                 seen = len(self.log)
                 left = ends - time.monotonic()
                 if left <= 0 or (self.log and self.log[-1] == "" and self.process.poll() is not None):
@@ -120,7 +124,7 @@ class Run:
                 status = self.process.wait(1)
                 break
             except subprocess.TimeoutExpired:
-                if len(self.log) > said:
+                if len(self.log) > said or self._waits():
                     said, ends = len(self.log), time.monotonic() + silent
                 if time.monotonic() > ends:
                     self.process.kill()
