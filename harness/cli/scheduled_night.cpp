@@ -107,16 +107,18 @@ class StopSignals {
   int first_ = 0, next_ = 0;
 };
 
-void run_notify(const std::string& command, const Message& message) {
+void run_notify(const std::string& command, const Message& message, const Cancelled& cancelled) {
+  constexpr const char* operation = "run the --notify command";
   CommandOptions options;
   options.deadline = std::chrono::minutes(2);
   options.input = dump_json(message.body) + "\n";
   require_only_ours_in(command, "--notify");
   try {
-    run_checked({"/bin/sh", "-c", command}, options);
+    run_cancellable({"/bin/sh", "-c", command}, options, cancelled, operation);
   } catch (const Error&) {
+    end_if(cancelled, operation);
     // The command may hold a secret: its words are not repeated.
-    throw Error("run the --notify command", ErrorCode::io, "it failed");
+    throw Error(operation, ErrorCode::io, "it failed");
   }
 }
 
@@ -142,6 +144,7 @@ class Night {
     const int night = run_patiently(label());
     if (const int signal = stop_.first(); signal != 0) { return 128 + signal; }
     const int status = judged(night);
+    if (const int signal = stop_.first(); signal != 0) { return 128 + signal; }
     if (status == exit_status(ErrorCode::busy)) {
       say(schedule_.name + ": not tonight: devices or cores are busy\n");
     }
@@ -248,14 +251,14 @@ class Night {
     return 128 + stop_.first();
   }
 
-  int judged(int night) const {
+  int judged(int night) {
     try {
       return judge(night);
     } catch (const Error& error) { throw after_begin(error); }
   }
 
   /// 1 where a loss is open, after the changes of this schedule's scenario were printed and told.
-  int judge(int night) const {
+  int judge(int night) {
     const int trial_failed = exit_status(ErrorCode::trial_failed);
     if (night != 0 && night != exit_worse && night != exit_no_verdict && night != trial_failed) {
       return night;
@@ -266,38 +269,45 @@ class Night {
     say(results::render(results::changes_table(log, " --db " + shell_word(schedule_.database)),
                         results::Format::table));
     tell(log.changes);
-    publish(scenario, log);
-    thin(scenario.name);
+    if (stop_.first() == 0) {  // else the next night does it
+      publish(scenario, log);
+      thin(scenario.name);
+    }
     const bool alarm = std::any_of(log.changes.begin(), log.changes.end(), results::is_alarm);
     return alarm && night != trial_failed ? exit_worse : night;
   }
 
-  void tell(const std::vector<results::Change>& changes) const {
+  void tell(const std::vector<results::Change>& changes) {
     if (quiet_ && schedule_.notify.empty() && schedule_.mail.empty() && schedule_.webhook_file.empty()) {
       const auto print = [](const Message& message) {
         fmt::print(std::cout, "{}\n", printable(message.body.at("text").get<std::string>()));
       };
       tell_by(" printed", changes, print);
     }
+    const Cancelled stopped = [this] { return stop_.first() != 0; };
     if (!schedule_.notify.empty()) {
-      tell_by("", changes, [&](const Message& message) { run_notify(schedule_.notify, message); });
+      tell_by("", changes, [&](const Message& message) { run_notify(schedule_.notify, message, stopped); });
     }
     if (!schedule_.mail.empty()) {
-      tell_by(" mail", changes,
-              [&](const Message& message) { send_mail(schedule_.mail, message, schedule_.database); });
+      tell_by(" mail", changes, [&](const Message& message) {
+        send_mail(schedule_.mail, message, schedule_.database, stopped);
+      });
     }
     if (!schedule_.webhook_file.empty()) {
-      tell_by(" webhook", changes,
-              [&](const Message& message) { post(read_webhook(webhook_file(schedule_)), message.body); });
+      tell_by(" webhook", changes, [&](const Message& message) {
+        post(read_webhook(webhook_file(schedule_)), message.body, stopped);
+      });
     }
   }
 
-  /// Tells by one way what it was not told. What fails is tried again the next night.
+  /// Tells by one way what it was not told. What fails, or is yet to be told when this process is stopped, is
+  /// tried again the next night.
   template <typename Send>
-  void tell_by(const std::string& mark, const std::vector<results::Change>& changes, Send&& send) const {
+  void tell_by(const std::string& mark, const std::vector<results::Change>& changes, Send&& send) {
     const ScheduleBook book;
     auto told = book.told(schedule_.name);
     for (const auto& message : messages_of(schedule_.name, changes, told, mark)) {
+      if (stop_.first() != 0) { return; }
       try {
         send(message);
       } catch (const Error& error) {

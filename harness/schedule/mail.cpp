@@ -95,11 +95,12 @@ std::string mail_of(const std::string& address, const Message& message, const st
       is_critical ? "Importance: high\n" : "", text("text"), file, text("change"), file);
 }
 
-void send_mail(const std::string& address, const Message& message, const std::string& database) {
+void send_mail(const std::string& address, const Message& message, const std::string& database,
+               const Cancelled& cancelled) {
   CommandOptions options;
   options.deadline = std::chrono::minutes(2);
   options.input = mail_of(address, message, database, std::time(nullptr));
-  run_checked({find_sendmail().string(), "-t", "-i"}, options);
+  run_cancellable({find_sendmail().string(), "-t", "-i"}, options, cancelled, "hand a mail to sendmail");
 }
 
 }  // namespace virtrain::harness

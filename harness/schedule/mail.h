@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "common/cancelled.h"
 #include "harness/schedule/messages.h"
 
 namespace virtrain::harness {
@@ -20,7 +21,9 @@ std::filesystem::path find_sendmail();
 std::string mail_of(const std::string& address, const Message& message, const std::string& database,
                     std::time_t now);
 
-/// Hands it to sendmail, which answers for its delivery. Error(io) with its words.
-void send_mail(const std::string& address, const Message& message, const std::string& database);
+/// Hands it to sendmail, which answers for its delivery. Error(io) with its words; Error(interrupted) where
+/// `cancelled` ended it.
+void send_mail(const std::string& address, const Message& message, const std::string& database,
+               const Cancelled& cancelled = {});
 
 }  // namespace virtrain::harness

@@ -48,7 +48,13 @@ struct Answer {
   bool may_pass = false;
 };
 
-Answer post_once(const Webhook& webhook, const std::string& text) {
+/// libcurl asks several times a second, whatever it waits for; anything but 0 ends the transfer.
+int ask_cancelled(void* cancelled, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  const auto& ask = *static_cast<const Cancelled*>(cancelled);
+  return ask && ask() ? 1 : 0;
+}
+
+Answer post_once(const Webhook& webhook, const std::string& text, const Cancelled& cancelled) {
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
   std::unique_ptr<curl_slist, void (*)(curl_slist*)> headers(
       curl_slist_append(nullptr, "Content-Type: application/json"), curl_slist_free_all);
@@ -69,6 +75,9 @@ Answer post_once(const Webhook& webhook, const std::string& text) {
   set(CURLOPT_CONNECTTIMEOUT, std::min(10L, webhook.timeout_seconds));
   set(CURLOPT_TIMEOUT, webhook.timeout_seconds);
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_NOPROGRESS, 0L);
+  set(CURLOPT_XFERINFOFUNCTION, &ask_cancelled);
+  set(CURLOPT_XFERINFODATA, &cancelled);
   if (!webhook.ca.empty()) { set(CURLOPT_CAINFO, webhook.ca.c_str()); }
   // The server's words are of no use to us.
   set(
@@ -86,6 +95,14 @@ Answer post_once(const Webhook& webhook, const std::string& text) {
   return {fmt::format("HTTP status {}{}", status,
                       status >= 300 && status < 400 ? ", a redirect; write the final URL into the file" : ""),
           status == 408 || status == 429 || status >= 500};
+}
+
+/// Returns early once it is cancelled.
+void pause_for(std::chrono::milliseconds pause, const Cancelled& cancelled) {
+  const auto end = std::chrono::steady_clock::now() + pause;
+  while (std::chrono::steady_clock::now() < end && !(cancelled && cancelled())) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
 }
 
 }  // namespace
@@ -135,16 +152,18 @@ Webhook read_webhook(const std::filesystem::path& file) {
   return webhook;
 }
 
-void post(const Webhook& webhook, const nlohmann::json& body) {
+void post(const Webhook& webhook, const nlohmann::json& body, const Cancelled& cancelled) {
   constexpr std::array<std::chrono::seconds, 3> pauses = {std::chrono::seconds(1), std::chrono::seconds(5),
                                                           std::chrono::seconds(0)};
   const auto text = dump_json(body);
   Answer answer;
   for (const auto pause : pauses) {
-    answer = post_once(webhook, text);
+    end_if(cancelled, posting);
+    answer = post_once(webhook, text, cancelled);
     if (answer.words.empty()) { return; }
+    end_if(cancelled, posting);
     if (!answer.may_pass) { break; }
-    std::this_thread::sleep_for(pause);
+    pause_for(pause, cancelled);
   }
   throw Error(posting, ErrorCode::io, answer.words);
 }

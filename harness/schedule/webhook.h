@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/cancelled.h"
+
 namespace virtrain::harness {
 
 /// Where messages are posted. All of it may be secret, so it is read from a file and never shown.
@@ -23,7 +25,8 @@ Webhook parse_webhook(const std::string& text, const std::string& file);
 Webhook read_webhook(const std::filesystem::path& file);
 
 /// Posts it as JSON. The server's certificate is verified, redirects are refused, and what may pass (no
-/// connection, a time-out, 408, 429, 5xx) is tried three times. Error(io) says what came back, without URL.
-void post(const Webhook& webhook, const nlohmann::json& body);
+/// connection, a time-out, 408, 429, 5xx) is tried three times. Error(io) says what came back, without URL;
+/// Error(interrupted) soon after `cancelled` says so.
+void post(const Webhook& webhook, const nlohmann::json& body, const Cancelled& cancelled = {});
 
 }  // namespace virtrain::harness

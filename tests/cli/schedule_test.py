@@ -13,11 +13,13 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import socket
 import sqlite3
 import ssl
 import subprocess
 import threading
+import time
 import unittest
 
 from command_line import small_scenario, virtrain
@@ -245,6 +247,24 @@ class Nightly(Scheduled):
             self.assertEqual(one["suspects"][0]["after"], "mpi-4.1.7")
             self.virtrain("ack", one["id"], "accepted", "--db", self.database)
         self.assertEqual({one["state"] for one in self.changes()}, {"acknowledged"})
+
+    @without_systemd
+    def test_a_night_that_is_stopped_while_it_tells_keeps_its_messages(self):
+        told = self.folder / "told"
+        self.import_a_loss()
+        self.add("--notify", f"echo begun >> {told}; exec sleep 100")
+        night = self.start_night("nightly")
+        ends = time.monotonic() + 60
+        while not told.exists() and time.monotonic() < ends:
+            time.sleep(0.1)
+        night.send_signal(signal.SIGTERM)
+        self.assertEqual(night.wait(timeout=20), 143)
+        self.assertEqual(told.read_text(), "begun\n", "the second message was not begun")
+        self.assertEqual(self.last_result(), "stopped")
+        self.virtrain("schedule", "remove", "nightly")
+        self.add("--notify", f"cat > /dev/null; echo taken >> {told}")
+        self.virtrain("schedule", "run", "nightly", status=1)
+        self.assertEqual(told.read_text(), "begun\ntaken\ntaken\n")
 
     @without_systemd
     def test_what_was_told_or_acknowledged_is_not_told_again(self):

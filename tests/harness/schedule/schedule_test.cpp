@@ -1,8 +1,11 @@
 #include "harness/schedule/schedule.h"
 
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <ctime>
 #include <map>
 #include <optional>
@@ -11,10 +14,12 @@
 #include "common/error.h"
 #include "common/files/new_file.h"
 #include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/subprocess.h"
 #include "harness/schedule/installer.h"
 #include "harness/schedule/mail.h"
 #include "harness/schedule/timer.h"
+#include "harness/schedule/webhook.h"
 #include "tests/support/catch.h"
 #include "tests/support/first_in_path.h"
 #include "tests/support/temporary_folder.h"
@@ -364,4 +369,25 @@ TEST_CASE("schedules are kept in files, and a missing one is named with those th
                         R"({"name": "old", "scenario": "/s.yaml", "at": "02:00", "days": "",
                             "database": "/d.db", "patience_seconds": 60, "notify": ""})");
   CHECK(book.find("old").label_command.empty());
+}
+
+TEST_CASE("a post that waits for its server ends soon after it is cancelled") {
+  const UniqueFd server(
+      ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // takes connections, never answers
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* const place = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(server.get(), place, sizeof address) == 0);
+  REQUIRE(::listen(server.get(), 1) == 0);
+  REQUIRE(::getsockname(server.get(), place, &length) == 0);
+  const Webhook webhook{"http://127.0.0.1:" + std::to_string(ntohs(address.sin_port))};
+  const auto began = std::chrono::steady_clock::now();
+  const auto taken = [&] { return std::chrono::steady_clock::now() - began; };
+  try {
+    post(webhook, {{"text", "x"}}, [&] { return taken() > std::chrono::milliseconds(300); });
+    FAIL("it was taken");
+  } catch (const Error& error) { CHECK(error.code() == ErrorCode::interrupted); }
+  CHECK(taken() < std::chrono::seconds(10));  // where its time-out is 30
 }
