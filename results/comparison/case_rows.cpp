@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -94,6 +95,15 @@ Rows runs_of(const Rows& rows, bool pooled) {
     std::erase_if(runs, [](const ComparisonRow* row) { return !row->pair; });
   }
   return runs;
+}
+
+Rows of_shared_experiments(const Rows& runs, const Rows& others) {
+  std::set<std::int64_t> experiments;
+  for (const auto* row : others) { experiments.insert(row->experiment); }
+  Rows kept;
+  std::ranges::copy_if(runs, std::back_inserter(kept),
+                       [&](const auto* row) { return experiments.contains(row->experiment); });
+  return kept.empty() ? runs : kept;
 }
 
 RowPairs pairs_of(const Rows& baseline, const Rows& candidate) {

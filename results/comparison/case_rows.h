@@ -38,6 +38,9 @@ std::vector<CaseRows> by_case(const ComparisonData& data);
 Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector);
 /// The usable ones; the unpaired only where there are no pairs (or pairs say nothing).
 Rows runs_of(const Rows& rows, bool pooled);
+/// Of these runs those of experiments that have some of the others, too: a host that ran one size only says
+/// nothing of the other. All of them where no experiment has both.
+Rows of_shared_experiments(const Rows& runs, const Rows& others);
 /// Experiment and pair: a pair number of another experiment is another pair.
 using PairKey = std::pair<std::int64_t, std::int64_t>;
 /// The usable trials of one pair; null where one is missing.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "common/contains.h"
@@ -33,18 +32,6 @@ bool has_pair_numbers(const Side& side) {
 
 bool any_complete(const RowPairs& pairs) {
   return std::ranges::any_of(pairs, [](const auto& pair) { return pair.second.is_complete(); });
-}
-
-/// Of these runs those of experiments that have such others too: a host that ran one size only says nothing
-/// of the other. All of them where no experiment has both.
-Rows beside(const Rows& runs, const Rows& others) {
-  const auto has_other = [&](const auto* row) {
-    return std::ranges::any_of(others,
-                               [&](const auto* other) { return other->experiment == row->experiment; });
-  };
-  Rows kept;
-  std::ranges::copy_if(runs, std::back_inserter(kept), has_other);
-  return kept.empty() ? runs : kept;
 }
 
 class Comparer {
@@ -312,8 +299,8 @@ class Comparer {
     arm.published = index_.published(one.name, arm.nodes, side);
     const auto one_node = runs_of(index_.rows(family + "/1", side.selector), side.pooled);
     if (one_node.empty()) { return arm; }
-    arm.scaling =
-        weak_scaling(throughputs(beside(one_node, runs)), throughputs(beside(runs, one_node)), arm.nodes);
+    arm.scaling = weak_scaling(throughputs(of_shared_experiments(one_node, runs)),
+                               throughputs(of_shared_experiments(runs, one_node)), arm.nodes);
     if (!request_.predict.empty()) {
       arm.prediction = predict(index_.scaling(family, side), request_.predict);
     }

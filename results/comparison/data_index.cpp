@@ -242,9 +242,10 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
   ScalingEvidence evidence;
   std::set<std::string> transports;
   double accumulated = 1;
+  const auto one_node = runs_of(rows(family + "/1", side.selector), side.pooled);
   for (const auto& one : cases_) {
     if (one.rows.empty() || scaling_family(one.name, one.rows.front()->nodes) != family) { continue; }
-    const auto runs = runs_of(rows(one.name, side.selector), side.pooled);
+    const auto runs = of_shared_experiments(runs_of(rows(one.name, side.selector), side.pooled), one_node);
     for (const auto* row : runs) {
       evidence.runs.push_back({row->nodes, *row->images_per_second});
       if (row->batch_size) {

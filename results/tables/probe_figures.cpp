@@ -6,6 +6,7 @@
 #include <array>
 
 #include "common/text/printable.h"
+#include "common/text/text.h"
 
 namespace virtrain::results {
 namespace {
@@ -18,11 +19,10 @@ ProbeKey key_of(const Probe& probe) {
       in_place != probe.detail.end() && in_place->is_boolean()) {
     key.side = in_place->get<bool>() ? "in place" : "out of place";
   }
-  constexpr std::size_t longest_word = 40;
   for (const char* where : {"system", "partition", "environ"}) {  // of ReFrame
     const auto word = probe.detail.find(where);
-    if (word == probe.detail.end() || !word->is_string()) { continue; }
-    key.side += (key.side.empty() ? "" : " ") + excerpt(word->get<std::string>(), longest_word);
+    const bool is_there = word != probe.detail.end() && word->is_string();
+    key.where.push_back(is_there ? word->get<std::string>() : "");
   }
   return key;
 }
@@ -38,6 +38,16 @@ std::map<ProbeKey, std::map<std::string, ProbeReadings>> probe_figures(const std
     readings.wrong += probe.wrong.value_or(0);
   }
   return figures;
+}
+
+std::string side_words(const ProbeKey& key) {
+  constexpr std::size_t longest_word = 40;
+  std::vector<std::string> words;
+  if (!key.side.empty()) { words.push_back(key.side); }
+  for (const auto& word : key.where) {
+    if (!word.empty()) { words.push_back(excerpt(word, longest_word)); }
+  }
+  return join(words, " ");
 }
 
 std::string figure_with_unit(double value, const std::string& unit) {

@@ -13,10 +13,11 @@ namespace virtrain::results {
 /// What tells one probe's figure from another's but the arm.
 struct ProbeKey {
   std::string name, data_type;
-  std::string side;              ///< "in place", "out of place", ReFrame's system, partition and environment
-  std::string unit;              ///< of the values: B/s, FLOP/s, s
-  std::int64_t ranks = -1;       ///< -1: not said
-  std::int64_t size_bytes = -1;  ///< likewise
+  std::string side;                     ///< "in place" or "out of place" where the source says it
+  std::string unit;                     ///< of the values: B/s, FLOP/s, s
+  std::int64_t ranks = -1;              ///< -1: not said
+  std::int64_t size_bytes = -1;         ///< likewise
+  std::vector<std::string> where = {};  ///< ReFrame's system, partition and environment
 
   auto operator<=>(const ProbeKey&) const = default;
 };
@@ -30,6 +31,9 @@ struct ProbeReadings {
 
 /// By figure and arm.
 std::map<ProbeKey, std::map<std::string, ProbeReadings>> probe_figures(const std::vector<Probe>& probes);
+
+/// "in place", "cluster compute gnu": side and place, for people.
+std::string side_words(const ProbeKey& key);
 
 /// "11.7 GB/s" of 11.7e9 B/s.
 std::string figure_with_unit(double value, const std::string& unit);

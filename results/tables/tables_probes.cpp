@@ -39,8 +39,8 @@ Table probes_table(const std::vector<Probe>& probes) {
     for (const auto& [arm, readings] : arms) {
       const auto value = median_of(readings.values);
       const bool is_compared = value && base_value > 0 && arm != "bare_metal";
-      table.rows.push_back({cell(key.name), cell(key.data_type), cell(key.side), cell(known(key.size_bytes)),
-                            cell(known(key.ranks)), cell(arm),
+      table.rows.push_back({cell(key.name), cell(key.data_type), cell(side_words(key)),
+                            cell(known(key.size_bytes)), cell(known(key.ranks)), cell(arm),
                             cell(static_cast<std::int64_t>(readings.values.size())),
                             figure_cell(value, key.unit), figure_cell(median_of(readings.bus), "B/s"),
                             share_cell(is_compared ? std::optional(*value / base_value) : std::nullopt),

@@ -111,7 +111,11 @@ std::string cure_of(const std::string& text, const YAML::Mark& mark) {
   if (std::string_view("%@`").find(line[begin]) != std::string_view::npos) {
     return fmt::format(" (a text that begins with {} needs quotes)", line[begin]);
   }
-  return line.find(": ", begin) != std::string::npos ? " (a text with ': ' in it needs quotes)" : "";
+  const auto second = line.find(": ", begin);
+  if (second == std::string::npos) { return ""; }
+  return line.substr(begin, second - begin).find(',') == std::string::npos
+             ? " (a text with ': ' in it needs quotes)"
+             : " (a map in one line needs braces, a text with ': ' in it quotes)";
 }
 
 }  // namespace

@@ -25,14 +25,15 @@ constexpr std::size_t most_totals = 100'000;
 struct TfLog {
   std::string model, variables;
   std::optional<std::int64_t> global_batch, device_batch;
-  std::optional<std::int64_t> listed;  ///< devices that the preamble lists, of all processes
-  bool on_gpus = false;                ///< whether those are GPUs
-  bool has_workers = false;            ///< listed are those of one worker of several machines
-  bool lists_all_ranks = false;        ///< listed are those of all of Horovod's ranks
-  std::int64_t processes = 1;          ///< that listed as many devices each
-  std::int64_t unread_lines = 0;       ///< of steps
-  std::int64_t wild_losses = 0;        ///< steps whose loss is NaN or infinite
-  std::vector<double> totals;          ///< one for each process that printed it
+  std::optional<std::int64_t> listed;         ///< devices that the preamble lists, of all processes
+  bool on_gpus = false;                       ///< whether those are GPUs
+  bool has_workers = false;                   ///< listed are those of one worker of several machines
+  bool lists_all_ranks = false;               ///< listed are those of all of Horovod's ranks
+  std::int64_t lists = 0, listed_by_all = 0;  ///< lines of devices, and those of all of them
+  std::int64_t processes = 1;                 ///< that listed their own devices each
+  std::int64_t unread_lines = 0;              ///< of steps
+  std::int64_t wild_losses = 0;               ///< steps whose loss is NaN or infinite
+  std::vector<double> totals;                 ///< one for each process that printed it
   std::int64_t last_step = 0;
   std::optional<double> loss_first, loss_last;
 
@@ -74,7 +75,10 @@ void read_devices(std::string_view list, TfLog& log) {
   log.has_workers = list.find("job:worker") != list.npos;
   log.lists_all_ranks = list.find("horovod/") != list.npos;
   const auto devices = gpus > 0 ? gpus : count("cpu:");
-  if (devices > 0) { log.listed = devices; }
+  if (devices == 0) { return; }
+  log.listed = devices;
+  log.listed_by_all += devices;
+  ++log.lists;
 }
 
 void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
@@ -166,14 +170,18 @@ void require_scope(const LineReader& lines, const TfLog& log, const ImportSettin
   }
 }
 
-/// Processes that know nothing of each other (mpirun without Horovod) list their own devices each. Where each
-/// has a total, that of a rank or a tenant, there are as many processes as totals.
-void count_processes(TfLog& log, const ImportSettings& settings) {
+/// Processes that know nothing of each other (mpirun without Horovod) list their own devices each, and have a
+/// total each, of a rank or a tenant.
+void count_processes(const LineReader& lines, TfLog& log, const ImportSettings& settings) {
   const bool has_own_totals = settings.scope == Scope::rank || settings.scope == Scope::tenant;
   const bool is_one_job = log.has_workers || log.lists_all_ranks || log.variables == "horovod";
-  if (!log.listed || is_one_job || !has_own_totals) { return; }
-  log.processes = std::ssize(log.totals);
-  log.listed = *log.listed * log.processes;
+  if (log.lists < 2 || is_one_job || !has_own_totals) { return; }
+  if (log.lists != std::ssize(log.totals)) {
+    lines.refuse("{} list devices, but there are {}: part of a process' log is missing",
+                 counted(log.lists, "process", "processes"), counted(log.totals.size(), "total"));
+  }
+  log.processes = log.lists;
+  log.listed = log.listed_by_all;
 }
 
 /// Nodes, devices and ranks of what one log measured.
@@ -308,7 +316,7 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
   for (const auto& [lines, index] : logs) {
     TfLog log = read_log(*lines);
     require_scope(*lines, log, settings);
-    count_processes(log, settings);
+    count_processes(*lines, log, settings);
     ranks = ranks && log.devices() ? std::optional(*ranks + *log.devices()) : std::nullopt;
     const auto shape = shape_of(*lines, log, settings, std::ssize(logs));
     const Scope scope = scope_of(*lines, log, settings, shape);

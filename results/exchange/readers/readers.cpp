@@ -128,7 +128,7 @@ void refuse_disguised(LineReader& lines) {
           mark, excerpt(line.substr(0, at)));
     }
     // "DLL 2020-06-24 00:27:06.123456 - (0, 50) total_ips : 2405.1 "
-    if (line.find("DLL 20") != line.npos) {
+    if (line.starts_with("DLL 20")) {
       lines.refuse("this is dllogger's output on the terminal; import the file of its JSON backend");
     }
   }

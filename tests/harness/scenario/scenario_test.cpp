@@ -378,6 +378,10 @@ TEST_CASE("an odd number of pairs warns, with one arm it does not") {
   CHECK(decode_scenario(small_scenario("pairs: 4\n"), "x.yaml").warnings.empty());
   CHECK(decode_scenario(small_scenario("pairs: 1\n"), "x.yaml").warnings.empty());
   CHECK(decode_scenario(small_scenario("pairs: 3\narms: [vm]\n"), "x.yaml").warnings.empty());
+  const auto few =
+      decode_scenario(small_scenario("pairs: 2\nexpect: {vm_vs_bare_metal: {margin: 2%}}\n"), "x.yaml");
+  REQUIRE(few.warnings.size() == 1);
+  CHECK_THAT(few.warnings[0], Contains("2 pairs of one run give no verdict"));
 }
 
 TEST_CASE("names") {

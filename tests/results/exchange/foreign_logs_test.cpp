@@ -268,6 +268,16 @@ TEST_CASE("processes of tf_cnn_benchmarks that know nothing of each other list t
     settings.gpus_per_node = 1;
     CHECK_THAT(refusal_of("a.log", text, settings), Contains("a run on 4 GPUs, not of 2 nodes with 1 each"));
   }
+  // One of two GPUs and one of one.
+  settings = of_trials;
+  settings.scope = Scope::rank;
+  settings.nodes = 1;
+  const auto small = replaced(replaced(one, "['/gpu:0', '/gpu:1']", "['/gpu:0']"), "619.87", "300.1");
+  for (const auto& mixed : {one + small, small + one}) {
+    CHECK(ImportedText("a.log", mixed, settings).trials().at(0).gpus_per_node == 3);
+  }
+  CHECK_THAT(refusal_of("a.log", one + one + replaced(one, "Devices:", "Devces:"), settings),
+             Contains("2 processes list devices, but there are 3 totals"));
   // Each the whole job's: then the devices are too.
   settings = of_trials;
   settings.scope = Scope::trial;
