@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "common/text/units.h"
 #include "results/comparison/verdict.h"
@@ -156,10 +157,16 @@ std::string isolation_headline(const ReportData& data) {
 
 std::string verdict_headline(const ReportData& data) {
   if (auto words = isolation_headline(data); !words.empty()) { return words; }
+  std::set<std::pair<std::string, std::string>> ran;  // case and arm, however their trials ended
+  for (const auto& one : data.trials) { ran.emplace(one.trial.case_name, one.trial.arm); }
   Cases cases;
   for (const auto& one : data.comparisons) {
     const auto& first = data.comparisons.front();
-    if (one.baseline == first.baseline && one.candidate == first.candidate) { cases.push_back(&one); }
+    if (one.baseline != first.baseline || one.candidate != first.candidate) { continue; }
+    // A case that ran in one of the arms alone was never to be compared.
+    const bool asked =
+        ran.contains({one.case_name, one.baseline}) && ran.contains({one.case_name, one.candidate});
+    if (one.test || asked) { cases.push_back(&one); }
   }
   const auto& compare = data.request.compare;
   if (std::ranges::none_of(cases, [](const auto* one) { return one->test.has_value(); })) {

@@ -50,6 +50,10 @@ TEST_CASE("many cases make one headline, bad news first") {
       "VM against bare metal: slower by more than 2 % in 1 of 3 cases (10.0 % slower), equivalent within 2 % "
       "in 2 (0.0 to 1.0 % slower)");
   add_finished(study.store, "e1", "d", "bare_metal", 1, 100);
+  CHECK_THAT(headline(study.data()), Contains("in 1 of 3 cases"));  // the case d has one arm alone
+  auto failed = a_trial("e1", "d", "vm", 1);
+  failed.status = Status::failed;
+  study.store.import_trial(failed);
   CHECK_THAT(headline(study.data()),
              Contains("in 1 of 4 cases (10.0 % slower), without data in 1, equivalent within 2 % in 2"));
   auto data = study.data();
