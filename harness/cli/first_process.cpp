@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
+#include "common/system/passed_signal.h"
 
 namespace virtrain::harness {
 namespace {
@@ -38,8 +39,7 @@ void leave_first_process() {
     if (::sigwaitinfo(&all, &signal) < 0) { continue; }
     if (signal.si_signo == SIGCHLD) {
       reap(child);
-    } else if (signal.si_signo == SIGHUP || signal.si_code != SI_KERNEL) {
-      // A terminal's Ctrl-C has reached it already; its end (SIGHUP) is told to the first of a session alone.
+    } else if (is_passed_on(signal)) {
       ::kill(child, signal.si_signo);
     }
   }

@@ -25,6 +25,7 @@
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/files/user_folders.h"
+#include "common/system/passed_signal.h"
 #include "common/system/process_info.h"
 #include "common/text/text.h"
 #include "vmctl/process/host_claims.h"
@@ -240,8 +241,7 @@ std::string try_isolation_in(bool in_user_namespace) {
     siginfo_t signal{};
     if (::sigwaitinfo(&signals, &signal) < 0) { continue; }
     if (signal.si_signo != SIGCHLD) {
-      // A terminal's Ctrl-C has reached it already; its end (SIGHUP) is told to the first of a session alone.
-      if (signal.si_signo == SIGHUP || signal.si_code != SI_KERNEL) { ::kill(child, signal.si_signo); }
+      if (is_passed_on(signal)) { ::kill(child, signal.si_signo); }
       continue;
     }
     int status = 0;

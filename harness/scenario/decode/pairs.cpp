@@ -111,19 +111,20 @@ void check_extent(MapReader& in, const Scenario& scenario) {
 }
 
 void refuse_crowded_nodes(MapReader& in, const Scenario& scenario) {
+  if (scenario.oversubscribe) { return; }
   std::set<std::string> told;
   for (const auto& arm : scenario.arms) {
+    const bool by_arm = std::any_of(arm.changes.begin(), arm.changes.end(),
+                                    [](const ArmChange& change) { return change.key == "guest.vcpus"; });
     for (const auto& one : arm.cases) {
-      for (const auto& tenant : one.tenants) {
-        const bool is_crowded = tenant.ranks_per_node > one.guest.vcpus;
-        if (!is_crowded || scenario.oversubscribe || !told.insert(one.name).second) { continue; }
-        const bool by_arm = std::any_of(arm.changes.begin(), arm.changes.end(),
-                                        [](const ArmChange& change) { return change.key == "guest.vcpus"; });
-        in.refuse(by_arm ? "arms" : "guest",
-                  "case {}{}: nodes with {} have {} (use more vcpus, or oversubscribe: true)", one.name,
-                  by_arm ? " in arm " + arm.name : "", counted(one.guest.vcpus, "vCPU"),
-                  counted(tenant.ranks_per_node, "rank"));
-      }
+      const auto crowd = std::find_if(one.tenants.begin(), one.tenants.end(), [&](const Tenant& tenant) {
+        return tenant.ranks_per_node > one.guest.vcpus;
+      });
+      if (crowd == one.tenants.end() || !told.insert(one.name).second) { continue; }
+      in.refuse(by_arm ? "arms" : "guest",
+                "case {}{}: nodes with {} have {} (use more vcpus, or oversubscribe: true)", one.name,
+                by_arm ? " in arm " + arm.name : "", counted(one.guest.vcpus, "vCPU"),
+                counted(crowd->ranks_per_node, "rank"));
     }
   }
 }
