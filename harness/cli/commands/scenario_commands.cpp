@@ -13,7 +13,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
-#include "results/exchange/records/record_rules.h"
+#include "results/exchange/records/exchange_schema.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {

@@ -12,8 +12,6 @@
 namespace virtrain::results {
 namespace {
 
-using Schema = nlohmann::ordered_json;
-
 // Of what is counted in a trial: two of them multiplied stay within 64 bits.
 constexpr double most_counted = 1e9;
 // Squares of what is far beyond any trainer would leave the range of doubles in every comparison, also of
@@ -36,12 +34,6 @@ Rule one_of(std::string_view key, std::vector<std::string> words) {
   return {.key = key, .words = std::move(words)};
 }
 
-/// A whole number as one.
-nlohmann::json number(double value) {
-  const auto whole = static_cast<std::int64_t>(value);
-  return static_cast<double>(whole) == value ? nlohmann::json(whole) : nlohmann::json(value);
-}
-
 /// "B/s, FLOP/s or s".
 std::string choice(const std::vector<std::string>& words) {
   const std::vector<std::string> but_last(words.begin(), words.end() - 1);
@@ -52,7 +44,7 @@ void check(const ObjectReader& reader, const Rule& rule) {
   const auto* member = reader.member(rule.key);
   if (member == nullptr) { return; }
   const auto hold = [&](bool holds, const char* relation, double bound) {
-    if (!holds) { reader.refuse_value(rule.key, fmt::format("{} {}", relation, number(bound).dump())); }
+    if (!holds) { reader.refuse_value(rule.key, fmt::format("{} {}", relation, bound_json(bound).dump())); }
   };
   if (member->is_number()) {
     const double value = member->get<double>();
@@ -164,125 +156,15 @@ const RecordRules& rules_of<SecurityProbe>() {
   return rules;
 }
 
+nlohmann::json bound_json(double bound) {
+  const auto whole = static_cast<std::int64_t>(bound);
+  return static_cast<double>(whole) == bound ? nlohmann::json(whole) : nlohmann::json(bound);
+}
+
 void check_record(const ObjectReader& reader, const RecordRules& rules) {
   reader.finish();
   reader.require(rules.needed);
   for (const auto& rule : rules.rules) { check(reader, rule); }
-}
-
-namespace {
-
-/// Keys beside the columns: what a record belongs to, and lists in it.
-using Beside = std::vector<std::pair<std::string, Schema>>;
-
-Schema text(std::string_view key) {
-  Schema schema = {{"type", "string"}, {"minLength", 1}};
-  if (is_name(key)) { schema["maxLength"] = longest_name; }
-  if (is_time(key)) {
-    schema["pattern"] = R"(^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$)";
-  }
-  return schema;
-}
-
-Schema type_of(std::string_view key, const std::string&) {
-  return text(key);
-}
-Schema type_of(std::string_view, std::int64_t) {
-  return {{"type", "integer"}};
-}
-Schema type_of(std::string_view, double) {
-  return {{"type", "number"}};
-}
-Schema type_of(std::string_view, bool) {
-  return {{"type", "boolean"}};
-}
-Schema type_of(std::string_view, Status) {
-  return {{"type", "string"}, {"enum", enum_names<Status>()}};
-}
-Schema type_of(std::string_view, const nlohmann::json&) {
-  return Schema::object();
-}
-template <typename T>
-Schema type_of(std::string_view key, const std::optional<T>&) {
-  return type_of(key, T{});
-}
-
-void lay_over(Schema& schema, const Rule& rule) {
-  if (rule.least) { schema["minimum"] = number(*rule.least); }
-  if (rule.most) { schema["maximum"] = number(*rule.most); }
-  if (rule.above) { schema["exclusiveMinimum"] = number(*rule.above); }
-  if (!rule.words.empty()) { schema["enum"] = rule.words; }
-  if (rule.is_object) { schema["type"] = "object"; }
-}
-
-/// Null stands for "not known".
-void allow_null(Schema& schema) {
-  if (!schema.contains("type")) { return; }
-  schema["type"] = {schema["type"], "null"};
-  if (schema.contains("enum")) { schema["enum"].push_back(nullptr); }
-}
-
-template <typename Record>
-Schema record_schema(const Beside& beside) {
-  const auto& [needed, rules] = rules_of<Record>();
-  Schema properties = Schema::object();
-  for (const auto& [key, schema] : beside) { properties[key] = schema; }
-  const Record any{};
-  visit_columns(any, [&](const char* column, const auto& value) {
-    const auto key = exchange_name(column);
-    properties[std::string(key)] = type_of(key, value);
-  });
-  for (const auto& rule : rules) { lay_over(properties[std::string(rule.key)], rule); }
-  for (auto& [key, schema] : properties.items()) {
-    if (!contains(needed, std::string_view(key))) { allow_null(schema); }
-  }
-  return {{"type", "object"},
-          {"additionalProperties", false},
-          {"required", needed},
-          {"properties", std::move(properties)}};
-}
-
-Schema list_of(const char* definition) {
-  return {{"type", "array"}, {"items", {{"$ref", fmt::format("#/definitions/{}", definition)}}}};
-}
-
-}  // namespace
-
-Schema exchange_schema() {
-  const Schema whole_from_0 = {{"type", "integer"}, {"minimum", 0}};
-  const Schema whole_from_1 = {{"type", "integer"}, {"minimum", 1}};
-  const Schema facts = {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
-  const Beside of_scenario = {
-      {"experiment", text("experiment")}, {"scenario", text("scenario")}, {"label", text("label")}};
-  const Beside of_experiment = {of_scenario[0]};
-  const Beside of_tenant = {of_scenario[0], {"trial", whole_from_1}, {"tenant", whole_from_0}};
-  const auto with = [](Beside beside, const std::string& key, const Schema& schema) {
-    beside.emplace_back(key, schema);
-    return beside;
-  };
-  Schema lines = {{"trial", record_schema<Trial>(with(of_scenario, "tenants", list_of("tenant")))},
-                  {"experiment", record_schema<Experiment>({{"fingerprint", facts}})},
-                  {"sample", record_schema<Sample>(with(of_tenant, "rank", whole_from_0))},
-                  {"telemetry", record_schema<Telemetry>(with(of_tenant, "node", text("node")))},
-                  {"event", record_schema<Event>(with(of_experiment, "trial", whole_from_1))},
-                  {"probe", record_schema<Probe>(of_scenario)},
-                  {"security", record_schema<SecurityProbe>(of_experiment)}};
-  auto one_of_lines = Schema::array();
-  for (auto& [kind, schema] : lines.items()) {
-    schema["properties"]["record"] = {{"const", kind}};
-    schema["required"].insert(schema["required"].begin(), "record");
-    one_of_lines.push_back({{"$ref", "#/definitions/" + kind}});
-  }
-  lines["tenant"] = record_schema<Tenant>(
-      {{"node_list", list_of("node")}, {"ranks", list_of("rank")}, {"transports", list_of("transport")}});
-  lines["node"] = record_schema<Node>({{"fingerprint", facts}});
-  lines["rank"] = record_schema<Rank>({});
-  lines["transport"] = record_schema<Transport>({});
-  return {{"$schema", "http://json-schema.org/draft-07/schema#"},
-          {"title", "A line of virtrain's exchange format"},
-          {"description", "docs/formats.md says what the keys mean. Absent and null mean: not known."},
-          {"oneOf", std::move(one_of_lines)},
-          {"definitions", std::move(lines)}};
 }
 
 }  // namespace virtrain::results

@@ -23,6 +23,9 @@ struct Rule {
   bool is_object = false;  ///< of any members
 };
 
+/// The bound in messages and in the schema: a whole number as one.
+nlohmann::json bound_json(double bound);
+
 /// Of one kind of record, or of what is in a tenant's lists.
 struct RecordRules {
   std::vector<std::string_view> needed;  ///< keys, those too that say what it belongs to
@@ -42,8 +45,5 @@ void take_record(ObjectReader& reader, Record& record) {
   reader.take_columns(record);
   check_record(reader, rules_of<Record>());
 }
-
-/// The JSON Schema (draft 7) of a line of the exchange format.
-nlohmann::ordered_json exchange_schema();
 
 }  // namespace virtrain::results
