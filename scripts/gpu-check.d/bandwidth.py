@@ -62,6 +62,15 @@ def by_pass(operations, copy_rate):
     return rows
 
 
+def furthest(operations, copy_rate, most=25):
+    """The operations that take the longest beyond the least time of their bytes: rows of a table."""
+    def beyond(operation):
+        return operation["seconds"] - operation["bytes"] / copy_rate
+    return [[operation["name"], number(1e6 * operation["seconds"]), number(1e6 * operation["bytes"] / copy_rate),
+             number(1e6 * beyond(operation)), operation.get("graph") or "–", operation.get("engine") or "–"]
+            for operation in sorted(operations, key=beyond, reverse=True)[:most]]
+
+
 def passes(session):
     figures, _ = figures_of(session, "device_copy")
     copy_rate = max((figure["value"] for figure in figures if figure["unit"] == "B/s"), default=None)
@@ -76,13 +85,17 @@ def passes(session):
         except trainer.Failed as failed:
             return trainer.verdict(failed), "–", str(failed)
         with open(file, encoding="utf-8") as lines:
-            rows = by_pass(json_lines(lines.read()), copy_rate)
+            operations = json_lines(lines.read())
+        rows = by_pass(operations, copy_rate)
         session.keep("passes", precision=precision, batch_size=batch_size, passes=rows)
         session.show(f"Passes of {precision}", ["pass", "operations", "ms", "of the step", "MB an image", "TB/s", "of the floor"], [
             [row["pass"], row["operations"], number(1e3 * row["seconds"], 3), percent(row["share"]),
              number(row["bytes"] / batch_size / 1e6, 1), number(row["bytes_per_second"] / 1e12, 2), percent(row["of_floor"])]
             for row in rows], ["The floor is the bytes at the rate of a device copy: "
                                f"{number(copy_rate and copy_rate / 1e12, 2)} TB/s, read and written."])
+        if copy_rate:
+            session.show(f"Operations of {precision} furthest above their bytes",
+                         ["operation", "µs", "bytes' µs", "beyond", "graph", "engine"], furthest(operations, copy_rate))
         return OK, records["ready"].get("fusion"), (f"the step as one graph takes {1e3 * records['result']['step_seconds_p50']:.2f} ms, "
                                                     f"its operations one by one {1e3 * rows[-1]['seconds']:.2f} ms")
 

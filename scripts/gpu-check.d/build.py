@@ -114,7 +114,7 @@ def configure(session, gpu, mpi):
         return configure(session, gpu, None)
 
 
-def build(session, gpu):
+def build(session, gpu, jobs):
     """Returns what else failed, or None: one program that cannot be built does not keep the others from being run."""
     folder = session.arguments.build_folder
     if not shutil.which("cmake"):
@@ -124,7 +124,7 @@ def build(session, gpu):
             raise Failure(line.lstrip("- ") + " (--help says where headers may come from)")
     keep_going = ["-k", "0"] if shutil.which("ninja") else ["-k"]
     try:
-        run(session, "cmake", "--build", folder, "-j", str(os.cpu_count()), "--", *keep_going)
+        run(session, "cmake", "--build", folder, "-j", str(jobs), "--", *keep_going)
     except Failure as failure:
         if program(session, trainer.TRAINER) is None:
             raise

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import statistics
+import subprocess
 import sys
 import time
 
@@ -73,8 +74,37 @@ class Step:
             self.graph.replay()
 
 
+class Sensors:
+    """Means of the GPU's clock and power while it is timed, by nvidia-smi; none where that does not tell."""
+
+    QUERY = {"sm_clock_mhz": "clocks.sm", "power_w": "power.draw"}
+
+    def __init__(self):
+        device = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
+        try:
+            self.process = subprocess.Popen(
+                ["nvidia-smi", f"--id={device}", f"--query-gpu={','.join(self.QUERY.values())}", "--format=csv,noheader,nounits",
+                 "--loop-ms=200"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        except OSError:
+            self.process = None
+
+    def means(self):
+        if self.process is None:
+            return {}
+        self.process.terminate()
+        readings = []
+        for line in self.process.communicate()[0].splitlines():
+            try:
+                values = [float(word) for word in line.split(",")]
+            except ValueError:
+                continue
+            if len(values) == len(self.QUERY):
+                readings.append(values)
+        return {name: statistics.mean(column) for name, column in zip(self.QUERY, zip(*readings))}
+
+
 def images_per_second(step, arguments):
-    """By the median of windows of ten steps, as ours."""
+    """(images per second, what the sensors say): by the median of windows of ten steps, as ours."""
     for _ in range(5):  # the first of all compiles, which warms up no GPU
         step.run()
     torch.cuda.synchronize()
@@ -83,7 +113,7 @@ def images_per_second(step, arguments):
         for _ in range(5):
             step.run()
         torch.cuda.synchronize()
-    windows = []
+    windows, sensors = [], Sensors()
     for begin in range(0, arguments.steps, 10):
         in_window = min(10, arguments.steps - begin)
         start = time.monotonic()
@@ -91,7 +121,7 @@ def images_per_second(step, arguments):
             step.run()
         torch.cuda.synchronize()
         windows.append(arguments.batch_size * in_window / (time.monotonic() - start))
-    return statistics.median(windows)
+    return statistics.median(windows), sensors.means()
 
 
 def main():
@@ -102,8 +132,8 @@ def main():
         parser.add_argument(f"--{name}", type=int, required=True)
     arguments = parser.parse_args()
     step = Step(arguments)
-    speed = images_per_second(step, arguments)
-    print(json.dumps({"images_per_second": speed, "loss": step.loss.item(), "peak_bytes": torch.cuda.max_memory_allocated(),
+    speed, sensors = images_per_second(step, arguments)
+    print(json.dumps({"images_per_second": speed, **sensors, "loss": step.loss.item(), "peak_bytes": torch.cuda.max_memory_allocated(),
                       "version": torch.__version__, "cudnn": torch.backends.cudnn.version()}))
 
 

@@ -124,6 +124,19 @@ class Session:
         with open(os.path.join(self.arguments.out, "results.jsonl"), "a", encoding="utf-8") as file:
             file.write(json.dumps({"section": section, "at_s": round(self.clock() - self.begin, 1), **fields}) + "\n")
 
+    def again(self):
+        """The flags with which another process of ours works on the same."""
+        arguments = self.arguments
+        return ["--build_folder", arguments.build_folder, "--precision", *arguments.precision,
+                "--batch_size", *map(str, arguments.batch_size), *(["--headers", arguments.headers] if arguments.headers else [])]
+
+    def take_blocks(self, text, but):
+        """Those of another summary, but for the one of that title."""
+        for block in text.split("\n## ")[1:]:
+            title, _, words = block.partition("\n\n")
+            if title != but:
+                self.blocks[title] = words.strip()
+
     def text(self):
         """The summary, as Markdown."""
         return "\n\n".join([self.heading, *(f"## {title}\n\n{text}" for title, text in self.blocks.items())]) + "\n"

@@ -1,17 +1,18 @@
 """The section that compares: ours and the fastest of PyTorch's variants in turns, each in a process of its own."""
 import os
 import statistics
+import subprocess
 import sys
 
 import machine
 import trainer
-from session import FAILED, OK, json_lines, number, percent
+from session import FAILED, OK, end, json_lines, number, percent
 
 SCRIPT = os.path.join(os.path.dirname(os.path.realpath(__file__)), "pytorch_gpu.py")
 OURS = "ours"
 VARIANTS = [["eager", "graph"], ["compile-graphs", "compile"]]  # those that take a minute to start come second
-LEAST_SECONDS = 25  # of a turn: start, warm-up, steps
-STEPS, WARMUP_SECONDS = 100, 10
+LEAST_SECONDS = 15  # of a turn: start, warm-up, steps
+STEPS, WARMUP_SECONDS = 100, 6
 
 
 class Case:
@@ -22,6 +23,7 @@ class Case:
         self.turns = {}  # images per second, by side
         self.failed = {}  # why, by side
         self.records = None  # of our latest run
+        self.peers = {}  # what PyTorch's latest run said, by variant
 
     def median(self, side):
         return statistics.median(self.turns[side]) if self.turns.get(side) else None
@@ -49,23 +51,71 @@ class Case:
         def words(side):
             return self.failed.get(side) or (number(self.median(side)) if side in self.turns else "not tried")
         refused = (((self.records or {}).get("ready") or {}).get("fusion_refused") or {}).items()
+        peer = self.peers.get(self.fastest()) or {}
+        clock = f"; {number(peer['sm_clock_mhz'])} MHz, {number(peer['power_w'])} W" if peer.get("sm_clock_mhz") else ""
         return "\n".join([f"- {self.precision}, batch {self.batch_size}: PyTorch "
-                          + ", ".join(f"{name} {words(name)}" for names in VARIANTS for name in names),
+                          + ", ".join(f"{name} {words(name)}" for names in VARIANTS for name in names) + clock,
                           *(f"- {self.precision}, no fusion {level}: {why}" for level, why in refused)])
 
 
 def schedule(cases, rounds):
-    """Who runs next, the most telling first: (case, side). Who goes first changes, since the GPU is warmer for the second."""
-    for names in VARIANTS:
-        for case in cases:
-            for side in ([OURS] if names is VARIANTS[0] else []) + (names if machine.has_torch() else []):
+    """Who runs next, the most telling first: (case, side). All variants at the first batch size; at the others the fastest of
+    these. Who goes first in a turn changes, since the GPU is warmer for the second."""
+    main = [case for case in cases if case.batch_size == cases[0].batch_size]
+    for case in main:
+        yield case, OURS
+    for names in VARIANTS if machine.has_torch() else []:
+        for case in main:
+            for side in names:
                 yield case, side
     for turn in range(1, rounds):
-        for case in cases:
+        for case in main:
             pair = [OURS, case.fastest()]
             for side in reversed(pair) if turn % 2 else pair:
                 if side:
                     yield case, side
+    others = cases[len(main):]
+    for case in others:
+        yield case, OURS
+    for case in others:
+        best = next((known.fastest() for known in main if known.precision == case.precision), None)
+        if best:
+            yield case, best
+
+
+def peer_command(precision, batch_size, variant, steps, warmup_seconds):
+    return [sys.executable, SCRIPT, f"--variant={variant}", f"--precision={precision}", f"--steps={steps}",
+            f"--batch_size={batch_size}", f"--image_size={trainer.IMAGE_SIZE}", f"--warmup_seconds={warmup_seconds}"]
+
+
+class Compiling:
+    """PyTorch's compiled variants, compiled while our own programs are built, so that their turns begin with what inductor
+    keeps on the disk. A variant that fails here fails again, and is named, in its turn."""
+
+    MOST_SECONDS = 150  # from our start
+
+    def __init__(self, session):
+        arguments, self.session, self.processes = session.arguments, session, []
+        if "speed" not in arguments.sections or arguments.build_only or not machine.has_torch() or os.cpu_count() < 8:
+            return
+        for variant in VARIANTS[1]:
+            for precision in arguments.precision:
+                self.processes.append(subprocess.Popen(
+                    peer_command(precision, arguments.batch_size[0], variant, 1, 0), stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        end_by = self.session.begin + self.MOST_SECONDS
+        for process in self.processes:
+            try:
+                process.wait(0 if kind else max(0, end_by - self.session.clock()))
+            except subprocess.TimeoutExpired:
+                pass
+            end(process)
+            process.wait()
 
 
 def run_ours(session, case):
@@ -77,15 +127,14 @@ def run_ours(session, case):
 
 
 def run_pytorch(session, case, variant):
-    done = session.run([sys.executable, SCRIPT, f"--variant={variant}", f"--precision={case.precision}", f"--steps={STEPS}",
-                        f"--batch_size={case.batch_size}", f"--image_size={trainer.IMAGE_SIZE}",
-                        f"--warmup_seconds={WARMUP_SECONDS}"], 400)
+    done = session.run(peer_command(case.precision, case.batch_size, variant, STEPS, WARMUP_SECONDS), 400)
     if done.cut_off:
         raise trainer.OutOfTime(done.cut_off)
     answers = json_lines(done.out)
     if done.code != 0 or not answers:
         memory = [line for line in done.err.splitlines() if "out of memory" in line]  # which a compiler's words may follow
         raise trainer.Failed(memory[-1] if memory else done.how())
+    case.peers[variant] = answers[-1]
     return answers[-1]["images_per_second"]
 
 
@@ -102,7 +151,7 @@ def turn(session, case, side):
         return
     case.turns.setdefault(side, []).append(speed)
     session.keep("speed", precision=case.precision, batch_size=case.batch_size, side=side, images_per_second=speed,
-                 **({name: case.records.get(name) for name in ("ready", "result")} if side == OURS else {}))
+                 **({name: case.records.get(name) for name in ("ready", "result")} if side == OURS else {"peer": case.peers[side]}))
     print(f"{case.precision}, batch {case.batch_size}: {side} {speed:,.0f} images/s", flush=True)
 
 

@@ -47,7 +47,28 @@ print("a warning\\n" + json.dumps({"images_per_second": about + open("log").read
         self.assertIn("\n- fp16, batch 256: PyTorch eager 501, graph 601, compile-graphs 801, compile 902\n- fp16, no fusion none: "
                       "no engine\n", self.current.text())
         self.assertEqual([round(row["images_per_second"]) for row in self.kept("speed") if row["side"] == "ours"], [1001, 1002, 1003])
-        self.assertIn("--num_batches=100 --num_warmup_batches=10 --steady_seconds=10 --display_every=10", self.log()[0])
+        self.assertIn("--num_batches=100 --num_warmup_batches=10 --steady_seconds=6 --display_every=10", self.log()[0])
+
+    def test_ours_come_first_and_further_batches_meet_the_fastest_variant_only(self):
+        outcome, rows = self.run_speed(precision=["fp16", "bf16"], batch_size=[256, 512], rounds=2)
+        self.assertEqual([line.split()[0] for line in self.log()], [
+            "ours", "ours", "eager", "graph", "eager", "graph", "compile-graphs", "compile", "compile-graphs", "compile",
+            "compile", "ours", "compile", "ours", "ours", "ours", "compile", "compile"])
+        self.assertEqual((outcome, [row[:2] + row[5:6] for row in rows]), ("ok", [
+            ["fp16", "256", "2 / 2"], ["bf16", "256", "2 / 2"], ["fp16", "512", "1 / 1"], ["bf16", "512", "1 / 1"]]))
+
+    def test_compiled_variants_are_compiled_beside_the_build_and_none_outlives_it(self):
+        (self.folder / "peer.py").write_text("import sys, time\nopen(sys.argv[1] + sys.argv[2], 'w').close()\n"
+                                             "time.sleep(60 if 'bf16' in sys.argv[2] else 0)", encoding="utf-8")
+        with patch.object(speed, "SCRIPT", "peer.py"), patch.object(os, "cpu_count", lambda: 16), \
+                patch.object(speed.Compiling, "MOST_SECONDS", 2):
+            with speed.Compiling(self.session(sections=["speed"], precision=["fp16", "bf16"])) as compiling:
+                self.assertEqual(len(compiling.processes), 4)
+            self.assertEqual([process.poll() for process in compiling.processes], [0, -9, 0, -9])
+            self.assertEqual(len(list(self.folder.glob("--variant=compile*"))), 4)
+            for arguments in ({"sections": ["passes"]}, {"sections": ["speed"], "build_only": True}):
+                with speed.Compiling(self.session(**arguments)) as compiling:
+                    self.assertEqual(compiling.processes, [])
 
     def test_variants_that_fail_are_named_and_ours_goes_on(self):
         outcome, rows = self.run_speed(peers={"compile": "no such thing", "compile-graphs": "CUDA out of memory."}, rounds=2)
@@ -76,8 +97,8 @@ print("a warning\\n" + json.dumps({"images_per_second": about + open("log").read
             return run(session, case, variant)
         with patch.object(speed, "run_pytorch", last):
             outcome, rows = self.run_speed(seconds=70, clock=clock, precision=["fp16", "bf16"])
-        self.assertEqual(outcome, "ok; left out from bf16 ours on: 10 s left")
-        self.assertEqual([row[2:6] for row in rows], [["1,001", "601 (graph)", "1.67", "1 / 1"], ["–", "–", "–", "0 / 0"]])
+        self.assertEqual(outcome, "ok; left out from bf16 eager on: 10 s left")
+        self.assertEqual([row[2:6] for row in rows], [["1,001", "601 (graph)", "1.67", "1 / 1"], ["1,002", "–", "–", "1 / 0"]])
         self.assertIn("graph 601, compile-graphs not tried, compile not tried", self.current.text())
         with patch.object(trainer, "run", out_of_time):
             self.assertEqual(self.run_speed()[0], "left out from fp16 ours on: cut off after 7 s")
@@ -122,6 +143,11 @@ class Bandwidth(Stage):
         self.assertIsNone(bandwidth.by_pass(operations, None)[0]["of_floor"])
         self.assertEqual(bandwidth.by_pass([], 4e12), [])
 
+    def test_the_operations_furthest_above_their_bytes(self):
+        operations = [{"name": name, "seconds": seconds, "bytes": 4e6, "graph": "g", "engine": "e"}
+                      for name, seconds in (("near", 2e-6), ("far", 5e-6), ("at", 1e-6))]
+        self.assertEqual(bandwidth.furthest(operations, 4e12, 2), [["far", "5", "1", "4", "g", "e"], ["near", "2", "1", "1", "g", "e"]])
+
     def test_the_table_of_a_profile(self):
         self.program(trainer.TRAINER, """for flag; do case $flag in --profile_step=*) file=${flag#*=};; esac; done
 echo '{"name":"conv1 forward","pass":"convolution forward","seconds":0.002,"bytes":4000000000}' > "$file"
@@ -131,7 +157,8 @@ echo '{"record":"result","rank":0,"scope":"rank","step_seconds_p50":0.0015,"loss
         self.program("virtrain-probe", """echo '{"record":"probe","name":"device_copy","value":4e12,"unit":"B/s"}'""")
         self.assertEqual(bandwidth.passes(self.session()), "ok")
         self.assertEqual(self.rows()[1], ["convolution forward", "1", "2.000", "100 %", "15.6", "2.00", "50 %"])
-        self.assertEqual(self.rows()[4], ["fp16", "256", "ok", "full",
+        self.assertEqual(self.rows()[4], ["conv1 forward", "2,000", "1,000", "1,000", "–", "–"])
+        self.assertEqual(self.rows()[6], ["fp16", "256", "ok", "full",
                                           "the step as one graph takes 1.50 ms, its operations one by one 2.00 ms"])
         self.program(trainer.TRAINER, "exit 3")
         self.assertEqual(bandwidth.passes(self.session()), "FAILED")
@@ -199,7 +226,7 @@ class PyTorch(unittest.TestCase):
         def run():
             clock.now += next(counted)
         with patch.object(step, "run", run), patch.object(module.time, "monotonic", clock):
-            self.assertEqual(module.images_per_second(step, argparse.Namespace(warmup_seconds=0, steps=25, batch_size=2)), 4)
+            self.assertEqual(module.images_per_second(step, argparse.Namespace(warmup_seconds=0, steps=25, batch_size=2))[0], 4)
 
 
 if __name__ == "__main__":

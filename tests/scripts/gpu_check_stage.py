@@ -84,7 +84,8 @@ class Stage(unittest.TestCase):
     def session(self, seconds=None, clock=time.monotonic, **more):
         """With `seconds` so many are left."""
         arguments = {"minutes": seconds and (seconds + Session.END_SECONDS) / 60, "out": "out", "build_folder": str(self.folder),
-                     "precision": ["fp16"], "batch_size": [256], "rounds": 3, "headers": None, **more}
+                     "precision": ["fp16"], "batch_size": [256], "rounds": 3, "headers": None, "at_once": True, "built": False,
+                     "build_only": False, "sections": [], **more}
         self.current = Session(argparse.Namespace(**arguments), clock)
         return self.current
 

@@ -56,6 +56,29 @@ class Time(Stage):
         self.assertEqual(self.rows()[1:], [["one", "ok", "130"], ["two", "ok", "100"],
                                            ["three", "left out: 20 s left, needs about 60 s", "0"]])
 
+    def test_what_times_nothing_runs_at_once_and_its_tables_and_figures_become_ours(self):
+        (self.folder / "again").write_text("""import json, os, pathlib, sys, time
+name, out = (sys.argv[sys.argv.index(flag) + 1] for flag in ("--sections", "--out"))
+here = pathlib.Path(out)
+(pathlib.Path(out).parent / ("began-" + name)).touch()
+end = time.monotonic() + 20
+while not all((here.parent / ("began-" + one)).exists() for one in ("steps", "outside")) and time.monotonic() < end: time.sleep(0.01)
+if name == "outside": sys.exit(9)
+(here / "summary.md").write_text("# head\\n\\n## Summary\\n\\nno\\n\\n## Of " + name + "\\n\\n| a |\\n\\n- b\\n")
+with open(here / "results.jsonl", "w") as file:
+    for record in ({"section": "run"}, {"section": "figure", "at_s": 1, "value": 7, "cache": os.environ["XDG_CACHE_HOME"]},
+                   {"section": "summary", "name": name, "result": "ok", "seconds": 3}): file.write(json.dumps(record) + "\\n")
+""", encoding="utf-8")
+        session = self.session(sections=["one", "steps", "outside"])
+        parts = {name: sections.Section(name, 60, lambda _: "ok") for name in session.arguments.sections}
+        with patch.dict(sections.ALL, parts, clear=True), patch.object(sections, "SCRIPT", "again"):
+            self.assertFalse(sections.run_all(session))
+        self.assertEqual(self.rows()[1:4], [["one", "ok", "0"], ["steps", "ok", "3"],
+                                            ["outside", "FAILED: exit 9; see out/outside/said.log", "0"]])
+        self.assertIn("\n## Of steps\n\n| a |\n\n- b\n", session.text())
+        self.assertEqual([(row["value"], row["cache"]) for row in self.kept("figure")], [(7, "out/steps/cache")])
+        self.assertEqual([row["name"] for row in self.kept("summary")], ["one", "steps", "outside"])
+
     def test_a_section_that_breaks_stops_no_other_and_what_is_known_is_on_the_disk_at_any_moment(self):
         def breaks(session):
             session.keep("figure", value=7)

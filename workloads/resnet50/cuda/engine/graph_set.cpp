@@ -135,8 +135,8 @@ bool GraphSet::is_repeatable() const {
   });
 }
 
-void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* workspace,
-                    CUstream_st* stream, PlanCache& cache, const Progress& progress) {
+void GraphSet::tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
+                    PlanCache& cache, const Progress& progress) {
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
     const std::optional<RunGraph>& run = operation.graph;
@@ -145,7 +145,7 @@ void GraphSet::tune(const StepProgram& program, const Pointers& pointers, void* 
     progress("time cuDNN's engines for " + graph);
     GraphPlan& plan = plans_.at(run->spec);
     if (plan.candidates() > 1) {
-      choose_fastest(plan, graph, pointers(*run), workspace, stream);
+      choose_fastest(plan, graph, prepare(*run), workspace, stream);
       ++timed_;
     }
     if (has_room_ || !cache.find(graph)) { cache.set(graph, plan.name()); }

@@ -28,9 +28,10 @@ class GraphSet {
   std::int64_t workspace_bytes() const;
 
   /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache; what
-  /// was found there with more room stays.
-  using Pointers = std::function<TensorPointers(const RunGraph&)>;
-  void tune(const StepProgram& program, const Pointers& pointers, void* workspace, CUstream_st* stream,
+  /// was found there with more room stays. `prepare` fills the tensors, anew for each graph (what the one
+  /// before has written may be infinite), and says where they are.
+  using Prepare = std::function<TensorPointers(const RunGraph&)>;
+  void tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
             PlanCache& cache, const Progress& progress);
 
   void run(const RunGraph& graph, const TensorPointers& tensors, void* workspace) const {

@@ -29,25 +29,13 @@ struct PoolShape {
   VIRTRAIN_HOST_DEVICE int out_size() const { return (in_size + 2 * padding - kernel) / stride + 1; }
 };
 
-/// Outputs [first, end) whose window holds input coordinate `in`: one or two.
-struct OutRange {
-  int first;
-  int end;
-};
-VIRTRAIN_HOST_DEVICE inline OutRange windows_of(int in, const PoolShape& shape) {
-  const int shifted = in + shape.padding;
-  const int first = shifted < shape.kernel ? 0 : (shifted - shape.kernel) / shape.stride + 1;
-  const int end = shifted / shape.stride + 1;
-  const int out = shape.out_size();
-  return {first, end < out ? end : out};
+/// In one direction, where input 2 i + `in` lies in the window of output i + `out` (both 0 or 1): 0 to 2, or
+/// outside. Each input lies in one or two windows, all of its own pair's or of the next.
+VIRTRAIN_HOST_DEVICE constexpr int place_in_window(int in, int out) {
+  return in + PoolShape::padding - out * PoolShape::stride;
 }
-
-/// Row-major position of an input inside the window of an output, as the forward pass stored it.
-VIRTRAIN_HOST_DEVICE inline int window_position(int in_row, int in_column, int out_row, int out_column,
-                                                const PoolShape& shape) {
-  const int row = in_row + shape.padding - out_row * shape.stride;
-  const int column = in_column + shape.padding - out_column * shape.stride;
-  return row * shape.kernel + column;
+VIRTRAIN_HOST_DEVICE constexpr bool is_in_window(int in, int out) {
+  return place_in_window(in, out) >= 0 && place_in_window(in, out) < PoolShape::kernel;
 }
 
 /// Where element (image, row, column, channel pack) of an NHWC image begins, in packs: fewer than 2^31, as no

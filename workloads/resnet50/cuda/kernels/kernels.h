@@ -162,6 +162,11 @@ void widen(Numeric numeric, const void* values, std::int64_t count, float* out, 
 /// before the first step. Per element written: reads 3, writes e.
 void pad_images(const float* images, int batch, int size, Numeric numeric, void* out, Stream stream);
 
+/// Fills memory with values of either sign between 1 and 2, read as fp16; between 2^-7 and 2, read as bf16 or
+/// fp32. A GPU that computes with such values draws as much power as it will in training. Writes 4 bytes a
+/// word; a rest of less than a word stays as it is.
+void fill_noise(void* memory, std::int64_t bytes, Stream stream);
+
 /// The kernels of a step, so that whoever runs it can bring others: a GPU these, the tests plain ones.
 struct Kernels {
   decltype(&cuda::norm_sums) norm_sums;

@@ -33,15 +33,25 @@ struct ForwardValues {
   }
 };
 
-template <typename T, typename Gradient>
+/// Adds an element's dy, and dy times x's distance to the mean.
+__device__ inline void add_products(const Floats& dy, const Floats& value, const Floats& origin, Floats& sum,
+                                    Floats& product_sum) {
+#pragma unroll
+  for (int c = 0; c < pack_size; ++c) {
+    sum.at[c] += dy.at[c];
+    product_sum.at[c] += dy.at[c] == 0 ? 0 : dy.at[c] * (value.at[c] - origin.at[c]);
+  }
+}
+
+template <typename T>
 struct BackwardValues {
-  static constexpr int resident = 3, rows_at_once = Gradient::is_gathered ? 1 : rows_in_flight<T, 2>;
-  Gradient gradient;
+  static constexpr int resident = 3, rows_at_once = rows_in_flight<T, 2>;
+  MaskedGradient<T> gradient;
   const void* x;
   const float* mean;
   const float* inverse_std;
   struct Loaded {
-    typename Gradient::Loaded gradient;
+    typename MaskedGradient<T>::Loaded gradient;
     Pack<T> x;
   };
   __device__ Floats origin(int pack) const { return cuda::load<float>(mean, pack); }
@@ -50,11 +60,39 @@ struct BackwardValues {
     return {gradient.load(row, pack, packs), load_pack<T>(x, static_cast<std::int64_t>(row) * packs + pack)};
   }
   __device__ void add(const Loaded& loaded, const Floats& origin, Floats& sum, Floats& product_sum) const {
-    const Floats dy = Gradient::values(loaded.gradient), value = to_floats(loaded.x);
+    add_products(MaskedGradient<T>::values(loaded.gradient), to_floats(loaded.x), origin, sum, product_sum);
+  }
+};
+
+/// The same behind a max-pool: a row is a square of four pixels, whose loads need more registers.
+template <typename T>
+struct PooledBackwardValues {
+  static constexpr int resident = 2, rows_at_once = 1;
+  using Gradient = PooledGradient<T>;
+  Gradient gradient;
+  const void* x;
+  const float* mean;
+  const float* inverse_std;
+  struct Loaded {
+    typename Gradient::Loaded gradient;
+    Pack<T> x[Gradient::pixels];
+  };
+  __device__ Floats origin(int pack) const { return cuda::load<float>(mean, pack); }
+  __device__ double second_factor(int channel) const { return inverse_std[channel]; }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    Loaded loaded;
+    const typename Gradient::Square square = gradient.square(row);
+    loaded.gradient = gradient.load(square, pack, packs);
 #pragma unroll
-    for (int c = 0; c < pack_size; ++c) {
-      sum.at[c] += dy.at[c];
-      product_sum.at[c] += dy.at[c] == 0 ? 0 : dy.at[c] * (value.at[c] - origin.at[c]);
+    for (int i = 0; i < Gradient::pixels; ++i) {
+      loaded.x[i] = load_pack<T>(x, gradient.pixel(square, i, pack, packs));
+    }
+    return loaded;
+  }
+  __device__ void add(const Loaded& loaded, const Floats& origin, Floats& sum, Floats& product_sum) const {
+#pragma unroll
+    for (int i = 0; i < Gradient::pixels; ++i) {
+      add_products(Gradient::values(loaded.gradient, i), to_floats(loaded.x[i]), origin, sum, product_sum);
     }
   }
 };
@@ -157,10 +195,22 @@ struct Apply {
   }
 };
 
-template <typename T, typename Gradient>
+/// The gradient of x from that of the norm's output.
+__device__ inline Floats apply_backward(const Floats& dy, const Floats& value,
+                                        const Pack<BackwardFactors>& factors) {
+  Floats out;
+#pragma unroll
+  for (int c = 0; c < pack_size; ++c) {
+    const BackwardFactors& factor = factors.at[c];
+    out.at[c] = factor.dy * dy.at[c] + factor.x * value.at[c] + factor.constant;
+  }
+  return out;
+}
+
+template <typename T>
 struct BackwardApply {
-  static constexpr int resident = 3, rows_at_once = Gradient::is_gathered ? 1 : rows_in_flight<T, 2>;
-  Gradient gradient;
+  static constexpr int resident = 3, rows_at_once = rows_in_flight<T, 2>;
+  MaskedGradient<T> gradient;
   const void* x;
   const BackwardFactors* channel_factors;
   void* dx;
@@ -168,7 +218,7 @@ struct BackwardApply {
 
   using Factors = Pack<BackwardFactors>;
   struct Loaded {
-    typename Gradient::Loaded gradient;
+    typename MaskedGradient<T>::Loaded gradient;
     Pack<T> x;
   };
   __device__ Factors factors(int pack) const { return load_pack<BackwardFactors>(channel_factors, pack); }
@@ -176,28 +226,58 @@ struct BackwardApply {
     return {gradient.load(row, pack, packs), load_pack<T>(x, static_cast<std::int64_t>(row) * packs + pack)};
   }
   __device__ void store(std::int64_t at, const Loaded& loaded, const Factors& factors) const {
-    const Floats dy = Gradient::values(loaded.gradient), value = to_floats(loaded.x);
-    Floats out;
-#pragma unroll
-    for (int c = 0; c < pack_size; ++c) {
-      const BackwardFactors& factor = factors.at[c];
-      out.at[c] = factor.dy * dy.at[c] + factor.x * value.at[c] + factor.constant;
-    }
+    const Floats dy = MaskedGradient<T>::values(loaded.gradient);
     if (masked != nullptr) { cuda::store<T>(masked, at, dy); }
-    cuda::store<T>(dx, at, out);
+    cuda::store<T>(dx, at, apply_backward(dy, to_floats(loaded.x), factors));
   }
 };
 
-template <typename T, typename Gradient>
-void backward_sums(const char* name, const Gradient& gradient, const void* x, const RowShape& shape,
-                   const NormVectors& vectors, const PartialSums& partial, const NormGradients& out,
-                   Sweep sweep, Stream stream) {
-  sum_rows(name, BackwardValues<T, Gradient>{gradient, x, vectors.mean, vectors.inverse_std},
-           FinishBackward{static_cast<double>(shape.rows), vectors, out}, shape, partial, sweep, stream);
+/// The same behind a max-pool: a row is a square of four pixels.
+template <typename T>
+struct PooledBackwardApply {
+  static constexpr int resident = sizeof(T) == sizeof(float) ? 1 : 2, rows_at_once = 1;
+  using Gradient = PooledGradient<T>;
+  Gradient gradient;
+  const void* x;
+  const BackwardFactors* channel_factors;
+  void* dx;
+
+  using Factors = Pack<BackwardFactors>;
+  struct Loaded {
+    typename Gradient::Loaded gradient;
+    int at[Gradient::pixels];  ///< negative outside the image
+    Pack<T> x[Gradient::pixels];
+  };
+  __device__ Factors factors(int pack) const { return load_pack<BackwardFactors>(channel_factors, pack); }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    Loaded loaded;
+    const typename Gradient::Square square = gradient.square(row);
+    loaded.gradient = gradient.load(square, pack, packs);
+#pragma unroll
+    for (int i = 0; i < Gradient::pixels; ++i) {
+      const int at = gradient.pixel(square, i, pack, packs);
+      loaded.at[i] = gradient.is_inside(square, i) ? at : -1;
+      loaded.x[i] = load_pack<T>(x, at);
+    }
+    return loaded;
+  }
+  __device__ void store(std::int64_t /*at*/, const Loaded& loaded, const Factors& factors) const {
+#pragma unroll
+    for (int i = 0; i < Gradient::pixels; ++i) {
+      if (loaded.at[i] < 0) { continue; }
+      const Floats dy = Gradient::values(loaded.gradient, i);
+      cuda::store<T>(dx, loaded.at[i], apply_backward(dy, to_floats(loaded.x[i]), factors));
+    }
+  }
+};
+
+std::int64_t pixels_of(const PoolShape& shape) {
+  return static_cast<std::int64_t>(shape.batch) * shape.in_size * shape.in_size;
 }
 
-RowShape rows_of(const PoolShape& shape) {
-  return {static_cast<std::int64_t>(shape.batch) * shape.in_size * shape.in_size, shape.channels};
+/// Squares of pixels: as many as outputs.
+RowShape squares_of(const PoolShape& shape) {
+  return {static_cast<std::int64_t>(shape.batch) * shape.out_size() * shape.out_size(), shape.channels};
 }
 
 }  // namespace
@@ -244,8 +324,8 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
                         const RowShape& shape, const NormVectors& vectors, const PartialSums& partial,
                         const NormGradients& out, Sweep sweep, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    backward_sums<T>("norm_backward_sums", MaskedGradient<T>{dy, mask}, x, shape, vectors, partial, out,
-                     sweep, stream);
+    sum_rows("norm_backward_sums", BackwardValues<T>{{dy, mask}, x, vectors.mean, vectors.inverse_std},
+             FinishBackward{static_cast<double>(shape.rows), vectors, out}, shape, partial, sweep, stream);
   });
 }
 
@@ -260,8 +340,8 @@ void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* ma
                          const RowShape& shape, const BackwardFactors* factors, void* dx, void* masked,
                          Sweep sweep, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
-    const BackwardApply<T, MaskedGradient<T>> work{{dy, mask}, x, factors, dx, masked};
-    for_rows("norm_backward_apply", work, shape, sweep, stream);
+    for_rows("norm_backward_apply", BackwardApply<T>{{dy, mask}, x, factors, dx, masked}, shape, sweep,
+             stream);
   });
 }
 
@@ -270,8 +350,10 @@ void pooled_norm_backward_sums(Numeric numeric, const void* dy, const std::uint8
                                const NormGradients& out, Sweep sweep, Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
     const PooledGradient<T> gradient{dy, reinterpret_cast<const Positions*>(position), shape};
-    backward_sums<T>("pooled_norm_backward_sums", gradient, x, rows_of(shape), vectors, partial, out, sweep,
-                     stream);
+    sum_rows("pooled_norm_backward_sums",
+             PooledBackwardValues<T>{gradient, x, vectors.mean, vectors.inverse_std},
+             FinishBackward{static_cast<double>(pixels_of(shape)), vectors, out}, squares_of(shape), partial,
+             sweep, stream);
   });
 }
 
@@ -280,8 +362,8 @@ void pooled_norm_backward_apply(Numeric numeric, const void* dy, const std::uint
                                 Stream stream) {
   with_element(numeric, [&]<typename T>(T) {
     const PooledGradient<T> gradient{dy, reinterpret_cast<const Positions*>(position), shape};
-    const BackwardApply<T, PooledGradient<T>> work{gradient, x, factors, dx, nullptr};
-    for_rows("pooled_norm_backward_apply", work, rows_of(shape), sweep, stream);
+    for_rows("pooled_norm_backward_apply", PooledBackwardApply<T>{gradient, x, factors, dx},
+             squares_of(shape), sweep, stream);
   });
 }
 

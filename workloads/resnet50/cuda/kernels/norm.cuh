@@ -42,7 +42,6 @@ struct alignas(pack_size) Positions {
 /// The gradient of a norm's output: dy where the mask is set (null: everywhere).
 template <typename T>
 struct MaskedGradient {
-  static constexpr bool is_gathered = false;
   const void* dy;
   const std::uint8_t* mask;
 
@@ -64,43 +63,71 @@ struct MaskedGradient {
   }
 };
 
-/// The same where a max-pool follows: gathered from the at most four windows that hold the row's pixel.
+/// The same where a max-pool follows, for squares of two by two pixels: the windows of four outputs hold all
+/// of a square's gradients, so each of these is loaded for four pixels at once.
 template <typename T>
 struct PooledGradient {
-  static constexpr bool is_gathered = true;
+  static constexpr int side = PoolShape::stride, pixels = side * side;
   const void* dy;
   const Positions* position;
   PoolShape shape;
 
-  using Loaded = Floats;
-  __device__ Loaded load(int row, int pack, int packs) const {
-    constexpr int most_windows = 2;  // in each direction
-    const int size = shape.in_size, out = shape.out_size();
-    const int image = row / (size * size), y = row / size % size, x = row % size;
-    const OutRange rows = windows_of(y, shape), columns = windows_of(x, shape);
-    Pack<T> gradients[most_windows * most_windows];
-    Positions largest[most_windows * most_windows];
+  /// A square begins at (side * row, side * column), and its first window is that of output (row, column).
+  struct Square {
+    int image, row, column;
+  };
+  struct Loaded {
+    Pack<T> gradients[pixels];
+    Positions largest[pixels];
+  };
+  __device__ Square square(int index) const {
+    const int out = shape.out_size();
+    return {index / (out * out), index / out % out, index % out};
+  }
+  /// Where pixel `i` of a square lies, in packs; of one outside an odd image: its neighbour's.
+  __device__ int pixel(const Square& square, int i, int pack, int packs) const {
+    const int row = min(side * square.row + i / side, shape.in_size - 1);
+    const int column = min(side * square.column + i % side, shape.in_size - 1);
+    return pack_index(square.image, row, column, pack, shape.in_size, packs);
+  }
+  __device__ bool is_inside(const Square& square, int i) const {
+    return side * square.row + i / side < shape.in_size && side * square.column + i % side < shape.in_size;
+  }
+  /// A window that is not there has no position, and so no gradient.
+  __device__ Loaded load(const Square& square, int pack, int packs) const {
+    const int out = shape.out_size();
+    Loaded loaded;
 #pragma unroll
-    for (int i = 0; i < most_windows * most_windows; ++i) {  // one that is not there: its neighbour again
-      const int at_row = min(rows.first + i / most_windows, rows.end - 1);
-      const int at_column = min(columns.first + i % most_windows, columns.end - 1);
-      const int from = pack_index(image, at_row, at_column, pack, out, packs);
-      gradients[i] = load_pack<T>(dy, from);
-      largest[i] = position[from];
+    for (int i = 0; i < pixels; ++i) {
+      const int row = square.row + i / side, column = square.column + i % side;
+      loaded.gradients[i] = {};
+      loaded.largest[i] = {no_position, no_position, no_position, no_position,
+                           no_position, no_position, no_position, no_position};
+      if (row >= out || column >= out) { continue; }
+      const int from = pack_index(square.image, row, column, pack, out, packs);
+      loaded.gradients[i] = load_pack<T>(dy, from);
+      loaded.largest[i] = position[from];
     }
+    return loaded;
+  }
+  /// Of pixel `i` of the square. A pixel outside the image has none, because no window took its maximum
+  /// there.
+  __device__ static Floats values(const Loaded& loaded, int i) {
     Floats sum{};
 #pragma unroll
-    for (int i = 0; i < most_windows * most_windows; ++i) {
-      const int at_row = rows.first + i / most_windows, at_column = columns.first + i % most_windows;
-      const bool is_there = at_row < rows.end && at_column < columns.end;
-      const int wanted = is_there ? window_position(y, x, at_row, at_column, shape) : no_position - 1;
-      const Floats gradient = to_floats(gradients[i]);
+    for (int w = 0; w < pixels; ++w) {
+      const int row = w / side, column = w % side;
+      if (!is_in_window(i / side, row) || !is_in_window(i % side, column)) { continue; }
+      const int wanted =
+          place_in_window(i / side, row) * PoolShape::kernel + place_in_window(i % side, column);
+      const Floats gradient = to_floats(loaded.gradients[w]);
 #pragma unroll
-      for (int c = 0; c < pack_size; ++c) { sum.at[c] += largest[i].at[c] == wanted ? gradient.at[c] : 0.0F; }
+      for (int c = 0; c < pack_size; ++c) {
+        sum.at[c] += loaded.largest[w].at[c] == wanted ? gradient.at[c] : 0.0F;
+      }
     }
     return sum;
   }
-  __device__ static Floats values(const Loaded& loaded) { return loaded; }
 };
 
 }  // namespace virtrain::resnet50::cuda

@@ -112,6 +112,20 @@ __global__ void convert_kernel(const From* from, std::int64_t count, To* to) {
   use_rest(count, [&](std::int64_t i) { to[i] = from_float<To>(to_float(from[i])); });
 }
 
+/// Of every bit of a counter half of the bits depend (MurmurHash3's last steps).
+__device__ inline std::uint32_t mixed(std::uint32_t bits) {
+  bits = (bits ^ bits >> 16U) * 0x85ebca6bU;
+  bits = (bits ^ bits >> 13U) * 0xc2b2ae35U;
+  return bits ^ bits >> 16U;
+}
+
+__global__ void fill_noise_kernel(std::uint32_t* memory, std::int64_t words) {
+  constexpr std::uint32_t signs_and_mantissas = 0x83ff83ffU, exponents = 0x3c003c00U;
+  for (std::int64_t i = global_thread(); i < words; i += thread_count()) {
+    memory[i] = (mixed(static_cast<std::uint32_t>(i)) & signs_and_mantissas) | exponents;
+  }
+}
+
 template <typename T>
 __global__ void pad_images_kernel(const float* images, int batch, int pixels, T* out) {
   const std::int64_t i = global_thread();
@@ -188,6 +202,15 @@ void pad_images(const float* images, int batch, int size, Numeric numeric, void*
            blocks_for(static_cast<std::int64_t>(batch) * pixels * padded_image_channels), block_threads,
            stream, images, batch, pixels, static_cast<T*>(out));
   });
+}
+
+void fill_noise(void* memory, std::int64_t bytes, Stream stream) {
+  constexpr std::int64_t word = sizeof(std::uint32_t), most_blocks = 4096;
+  const std::int64_t words = bytes / word;
+  if (words == 0) { return; }
+  launch("fill_noise", fill_noise_kernel,
+         static_cast<unsigned>(std::min<std::int64_t>(blocks_for(words), most_blocks)), block_threads, stream,
+         static_cast<std::uint32_t*>(memory), words);
 }
 
 }  // namespace virtrain::resnet50::cuda

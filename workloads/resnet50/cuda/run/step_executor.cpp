@@ -45,11 +45,12 @@ StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, Gra
   build(model, settings, cache, progress);
   arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
   place_gradients();
-  // Not zeros: with them a GPU draws less power and runs faster than it will.
-  check_gpu("fill the GPU's memory",
-            cudaMemsetAsync(arena_.get(), 0x3c, static_cast<std::size_t>(plan_.peak_bytes), compute_.get()));
   graphs_->tune(
-      program_, [this](const RunGraph& graph) { return pointers(graph, 0); },
+      program_,
+      [this](const RunGraph& graph) {
+        fill_noise(arena_.get(), plan_.peak_bytes, compute_.get());
+        return pointers(graph, 0);
+      },
       arena_.get() + plan_.workspace_offset, compute_.get(), cache, progress);
   cache.save();
   const std::size_t read_back_bytes = count_of(program_.handles.stamps) * sizeof(std::uint64_t) +

@@ -28,6 +28,8 @@ namespace {
 struct Tally {
   int shapes = 0, engines = 0, refused = 0;
   double worst = 0;
+  int unequal = 0;         ///< engines whose activations or gradients differ from run to run
+  double sums_differ = 0;  ///< by which sums over the rows differ from run to run, at most
 };
 
 /// All tensors of a graph on the GPU: the inputs, and where its outputs go, filled with NaN.
@@ -95,6 +97,29 @@ bool run(const GraphPlan& plan, std::size_t candidate, const Tensors& tensors, c
   return true;
 }
 
+/// Equal inputs must give equal bits where cuDNN says so; sums over rows may be added in any order.
+void check_repeats(const GraphSpec& spec, const GraphPlan& plan, std::size_t candidate,
+                   const Tensors& tensors, const plain::Operands& outputs, const GpuStream& stream,
+                   Tally& tally) {
+  const int runs = has_sums(spec.kind) ? 10 : 3;
+  std::map<TensorId, Values> first;
+  for (const auto& [id, values] : outputs) { first[id] = tensors.values(id); }
+  bool is_equal = true;
+  for (int i = 1; i < runs && run(plan, candidate, tensors, stream); ++i) {
+    for (const auto& [id, values] : first) {
+      const Values again = tensors.values(id);
+      if (has_sums(spec.kind) && plain::type_of(spec, id) == Numeric::fp32) {
+        tally.sums_differ = std::max(tally.sums_differ, plain::relative_error(again, values));
+      } else {
+        is_equal = is_equal && again == values;
+      }
+    }
+  }
+  if (!is_equal) { ++tally.unequal; }
+  CHECK((is_equal || !plan.is_repeatable()));
+  CHECK(tally.sums_differ <= 1e-6);
+}
+
 void check_engines(const GraphSpec& spec, const Cudnn& cudnn, const GpuStream& stream, Tally& tally) {
   CAPTURE(to_string(spec));
   GraphPlan plan(cudnn.build(spec), std::nullopt);
@@ -116,6 +141,7 @@ void check_engines(const GraphSpec& spec, const Cudnn& cudnn, const GpuStream& s
       CAPTURE(plan.name(), static_cast<int>(id));
       CHECK(error <= plain::operation_tolerance(spec.numeric));
     }
+    check_repeats(spec, plan, i, tensors, expected, stream, tally);
   }
   CHECK(tally.engines > before);
   ++tally.shapes;
@@ -141,9 +167,11 @@ TEST_CASE("each operation of cuDNN alone is what fp64 says, by each engine") {
     check_engines(spec, cudnn, stream, tally);
   }
   // A line of the report of scripts/gpu-check.
-  std::cout << fmt::format("- {} {}: {} engines at {} shapes, at most {:.2g} away of {:.2g} allowed{}\n",
-                           to_string(kind), to_string(numeric), tally.engines, tally.shapes, tally.worst,
-                           plain::operation_tolerance(numeric),
-                           tally.refused == 0 ? "" : fmt::format(", {} refused to run", tally.refused))
+  std::cout << fmt::format(
+                   "- {} {}: {} engines at {} shapes, at most {:.2g} away of {:.2g} allowed, "
+                   "{} unequal from run to run, sums by {:.2g}{}\n",
+                   to_string(kind), to_string(numeric), tally.engines, tally.shapes, tally.worst,
+                   plain::operation_tolerance(numeric), tally.unequal, tally.sums_differ,
+                   tally.refused == 0 ? "" : fmt::format(", {} refused to run", tally.refused))
             << std::flush;
 }

@@ -10,20 +10,26 @@
 
 using namespace virtrain::resnet50::cuda;
 
-TEST_CASE("an input's windows are those that hold it") {
+TEST_CASE("the windows that hold an input are those of its pair's output and of the next one") {
   const int size = GENERATE(1, 2, 3, 7, 8, 112, 113);
   const PoolShape shape{1, 8, size};
   CAPTURE(size);
   for (int in = 0; in < shape.in_size; ++in) {
-    const OutRange range = windows_of(in, shape);
     for (int out = 0; out < shape.out_size(); ++out) {
       const int begin = out * shape.stride - shape.padding;
       const bool holds = begin <= in && in < begin + shape.kernel;
-      CHECK((range.first <= out && out < range.end) == holds);
-      if (!holds) { continue; }
-      CHECK(window_position(in, in, out, out, shape) == (in - begin) * (shape.kernel + 1));
+      CAPTURE(in, out);
+      const int pair = in / 2, next = out - pair;
+      if (next != 0 && next != 1) {
+        CHECK_FALSE(holds);
+        continue;
+      }
+      CHECK(is_in_window(in % 2, next) == holds);
+      if (holds) { CHECK(place_in_window(in % 2, next) == in - begin); }
     }
+    CHECK(in / 2 < shape.out_size());  // as many pairs as outputs
   }
+  CHECK((size + 1) / 2 == shape.out_size());
 }
 
 TEST_CASE("packs of an NHWC image lie one behind the other, and the largest batch has places in 32 bits") {

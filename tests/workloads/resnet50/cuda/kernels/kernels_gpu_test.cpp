@@ -68,6 +68,20 @@ TEST_CASE("stamps are nanoseconds that go on") {
   CHECK(both[1] - both[0] >= 19'000'000);
 }
 
+TEST_CASE("noise has both signs, fills all whole words and is between 1 and 2 in fp16") {
+  require_gpu();
+  const Tensor memory(Numeric::fp16, 10'003);
+  fill_noise(memory.data(), 2 * 10'003, nullptr);
+  check(cudaDeviceSynchronize());
+  const Values values = memory.values();
+  int negative = 0;
+  for (std::size_t i = 0; i + 1 < values.size(); ++i) {
+    CHECK((std::abs(values[i]) >= 1 && std::abs(values[i]) < 2));
+    negative += values[i] < 0 ? 1 : 0;
+  }
+  CHECK(std::abs(negative - 5000) < 250);  // five standard deviations
+}
+
 TEST_CASE("average pool forward and backward") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);

@@ -12,27 +12,36 @@ import sys
 import unittest
 
 CUOBJDUMP, LIBRARY = sys.argv[1:]
-# What a kernel's name holds: most registers a thread, least loads under way.
+# What a kernel's name holds: most registers a thread, least loads under way, of rows (16 bytes, and the bytes of their
+# masks) and of partial sums (4 bytes).
 KERNELS = {
-    r"sum_rows_kernel.*ForwardValues": (64, 4),
-    r"sum_rows_kernel.*BackwardValues": (80, 4),
-    r"\d+rows_kernel": (80, 4),
-    r"norm_max_pool_kernel": (112, 9),
-    r"sgd_kernel": (48, 5),
-    r"find_overflow_kernel": (40, 4),
-    r"add_kernel": (64, 4),
-    r"accumulate_kernel": (48, 4),
-    r"convert_kernel": (48, 4),
+    r"sum_rows_kernel.*ForwardValues": (64, 4, 32),
+    r"sum_rows_kernel.*\dBackwardValues": (80, 4, 32),
+    r"sum_rows_kernel.*PooledBackwardValues": (128, 8, 32),
+    r"\d+rows_kernel(?!.*Pooled)": (80, 4, 0),
+    r"\d+rows_kernel.*PooledBackwardApply.*(__half|bfloat16)": (128, 8, 0),
+    r"\d+rows_kernel.*PooledBackwardApplyIf": (160, 8, 0),
+    r"norm_max_pool_kernel": (112, 9, 0),
+    r"sgd_kernel": (48, 5, 0),
+    r"find_overflow_kernel": (40, 4, 0),
+    r"add_kernel": (64, 4, 0),
+    r"accumulate_kernel": (48, 4, 0),
+    r"convert_kernel": (48, 4, 0),
 }
 WIDTHS = {"128": 4, "64": 2}
+
+
+def is_of_rows(parts):
+    return bool({"128", "64", "U8"} & set(parts))
 
 
 def registers(text):
     return {int(n) for n in re.findall(r"\bR(\d+)\b", text)}
 
 
-def loads_under_way(instructions):
-    """The most global loads that are issued before one of them is used, in the order of the code. A branch begins anew."""
+def loads_under_way(instructions, counts=lambda parts: True):
+    """The most global loads that are issued before one of them is used, in the order of the code; those whose opcode's parts
+    count. A branch begins anew."""
     most, pending, count = 0, set(), 0
     for text in instructions:
         words = re.sub(r"^(@!?U?P\w+\s+)?", "", text)
@@ -42,10 +51,11 @@ def loads_under_way(instructions):
             if registers(sources) & pending:
                 most, pending, count = max(most, count), set(), 0
             first = min(registers(target), default=None)
-            width = next((w for name, w in WIDTHS.items() if name in opcode.split(".")), 1)
+            parts = opcode.split(".")
+            width = next((w for name, w in WIDTHS.items() if name in parts), 1)
             if first is not None:
                 pending |= set(range(first, first + width))
-                count += 1
+                count += counts(parts)
             continue
         used = registers(operands if opcode.startswith("ST") else sources)
         if opcode in ("BRA", "EXIT", "BSYNC", "BAR.SYNC.DEFER_BLOCKING") or used & pending:
@@ -78,7 +88,7 @@ class MachineCode(unittest.TestCase):
         cls.kernels = disassembled(LIBRARY)
 
     def test_kernels_bound_by_memory(self):
-        for pattern, (most_registers, least_loads) in KERNELS.items():
+        for pattern, (most_registers, of_rows, of_sums) in KERNELS.items():
             found = {name: kernel for name, kernel in self.kernels.items() if re.search(pattern, name)}
             self.assertTrue(found, pattern)
             for name, (used, stack, lines) in found.items():
@@ -86,11 +96,13 @@ class MachineCode(unittest.TestCase):
                     self.assertLessEqual(used, most_registers)
                     self.assertEqual(stack, 0)
                     self.assertFalse([line for line in lines if re.search(r"\b(STL|LDL)\b", line)], "spills")
-                    self.assertGreaterEqual(loads_under_way(lines), least_loads)
+                    self.assertGreaterEqual(loads_under_way(lines, is_of_rows), of_rows)
+                    self.assertGreaterEqual(loads_under_way(lines, lambda parts: not is_of_rows(parts)), of_sums)
 
     def test_planted_code(self):
         together = [f"LDG.E.128 R{4 * i}, desc[UR4][R40.64]" for i in range(4)] + ["FADD R30, R0, R4"]
-        self.assertEqual(loads_under_way(together), 4)
+        self.assertEqual((loads_under_way(together), loads_under_way(together, is_of_rows)), (4, 4))
+        self.assertEqual(loads_under_way([line.replace(".128", "") for line in together], is_of_rows), 0)
         one_by_one = [line for i in range(4) for line in (f"LDG.E.128 R{4 * i}, desc[UR4][R40.64]", f"FADD R30, R30, R{4 * i + 3}")]
         self.assertEqual(loads_under_way(one_by_one), 1)
 
