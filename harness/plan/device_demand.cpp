@@ -8,6 +8,10 @@ bool lends_to_vms(const Scenario& scenario) {
   return has_arm(scenario, arm_vm);
 }
 
+int own_address_bits(const Guest& guest) {
+  return guest.cpu_model == vmctl::host_cpu_model ? 0 : vmctl::address_bits_of_named_cpu;
+}
+
 std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario& scenario) {
   std::vector<vmctl::DeviceDemand> demands;
   if (!lends_to_vms(scenario)) {
@@ -18,12 +22,14 @@ std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario
     demand.clique = placement.devices.clique;
     demand.several_tenants = placement.tenants.size() > 1;
     demand.hugepages = placement.guest.hugepages;
+    demand.boot_timeout_ns = scenario.boot_timeout_ns;
     demand.memory_encryption = placement.guest.memory_encryption;
     demand.vgpu_scheduler = placement.devices.vgpu_scheduler;
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         demand.vms.push_back({node.devices, node.memory_bytes,
-                              placement.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt});
+                              placement.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt,
+                              own_address_bits(placement.guest)});
       }
     }
     if (!demand.devices().empty() || is_confidential(demand.memory_encryption)) {

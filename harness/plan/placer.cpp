@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "common/contains.h"
@@ -14,6 +15,8 @@
 #include "harness/plan/device_demand.h"
 #include "harness/plan/devices/device_shortage.h"
 #include "harness/plan/host_room.h"
+#include "vmctl/api/fabric.h"
+#include "vmctl/api/version.h"
 
 namespace virtrain::harness {
 namespace {
@@ -58,6 +61,10 @@ void give_emulator_cores(Placement& placement, const std::vector<int>& left) {
 
 constexpr const char* reserve_pages =
     "reserve them on the kernel's command line or by vm.nr_hugepages, or leave guest.hugepages out";
+constexpr const char* not_the_default =
+    "{} pages of 1GiB are free here and are not the default size, which VMs get: add default_hugepagesz=1G "
+    "to "
+    "the kernel's command line";
 constexpr const char* leave_numa_node = "use less memory, fewer nodes, or pinning: cores";
 
 bool has_own_cores(const std::optional<Neighbour>& neighbour) {
@@ -171,6 +178,22 @@ void Placer::warn_of_distance(const std::string& case_name, const NodePlacement&
   }
 }
 
+/// Both arms meet PCIe's limits, but not alike.
+void Placer::warn_of_peers(const std::string& case_name, const NodePlacement& node,
+                           const DeviceChoice& choice) {
+  const auto gpus = std::ranges::count_if(choice.slots, [](const auto& slot) {
+    return slot.device.device_class == vmctl::DeviceClass::gpu && slot.device.has_acs_above;
+  });
+  if (gpus < 2 || choice.joined_by_nvlink || !has_arm(scenario_, arm_bare_metal)) { return; }
+  warnings_.push_back(fmt::format(
+      "case {}: the GPUs of {} reach each other by PCIe alone, and ACS sends that through the root complex: "
+      "on "
+      "bare metal it may halve or hang, in a VM it is off unless devices.clique says otherwise (leave ACS on "
+      "where tenants share the host, never pci=noacs; compare arms with NCCL_P2P_DISABLE: \"1\" in "
+      "workload.env of both, or with devices.clique)",
+      case_name, node.hostname));
+}
+
 /// By what the validity rule NUM-1 judges, so that nobody runs a night of trials to hear of it.
 void Placer::warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                                const std::vector<int>& near) {
@@ -241,7 +264,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     return wanted.tenants[a].gpus_per_node > wanted.tenants[b].gpus_per_node;
   });
   const bool for_vms = lends_to_vms(scenario_);
-  DeviceAllocator allocator(devices.spread);
+  DeviceAllocator allocator(devices.spread, vmctl::active_partitions(inventory_));
   std::set<std::uint32_t> macs;
   DeviceShortage shortage;
   std::vector<std::pair<NodePlacement*, DeviceChoice>> chosen;
@@ -251,24 +274,25 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, for_vms);
     for (auto& node : out.tenants[i].nodes) {
       const auto found = shared.find(node.hostname);
-      auto choice = found != shared.end()
-                        ? found->second
-                        : allocator.take(offer, static_cast<std::size_t>(tenant.gpus_per_node));
-      shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(tenant.gpus_per_node),
+      auto choice = found != shared.end() ? found->second : take_board(offer, allocator, out.tenants[i]);
+      shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(out.tenants[i].gpus_per_node),
                    choice.slots.size(), offer);
       give(node, choice, macs);
       node.clique = devices.clique;
       warn_of_distance(out.case_name, node, choice);
+      warn_of_peers(out.case_name, node, choice);
       chosen.emplace_back(&node, std::move(choice));
     }
   }
   if (devices.nics) {
     const auto offer = offered_nics(devices, inventory_, for_vms);
-    for (auto& [node, choice] : chosen) {
-      const auto nics =
-          allocator.take_nics(offer, static_cast<std::size_t>(devices.nics->per_node), choice.slots);
-      shortage.add_nics(static_cast<std::size_t>(devices.nics->per_node), nics.slots.size(), offer);
-      give(*node, nics, macs);
+    const auto per_node = static_cast<std::size_t>(devices.nics->per_node);
+    std::vector<std::vector<DeviceSlot>> near;
+    for (const auto& [node, choice] : chosen) { near.push_back(choice.slots); }
+    const auto nics = allocator.take_nics(offer, per_node, near);
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      shortage.add_nics(per_node, nics[i].slots.size(), offer);
+      give(*chosen[i].first, nics[i], macs);
     }
   }
   auto& problems = shortage.is_only_busy() ? busy_ : problems_;
@@ -409,6 +433,9 @@ void Placer::check_vms(const Placement& placement) {
                     placement.case_name, placement.guest.vcpus, most_vcpus));
   }
   check_vm_memory(placement);
+  for (const auto& tenant : placement.tenants) {
+    for (const auto& node : tenant.nodes) { check_vm_devices(placement, node); }
+  }
   if (!placement.guest.is_mirror()) {
     return;  // its peers' names come from the seed
   }
@@ -427,6 +454,59 @@ void Placer::check_vms(const Placement& placement) {
   }
 }
 
+/// What firmware, NVSwitches and old kernels make of a VM's devices.
+void Placer::check_vm_devices(const Placement& placement, const NodePlacement& node) {
+  const auto about = [&](const std::string& words) {
+    return fmt::format("case {}: {}: {}", placement.case_name, node.hostname, words);
+  };
+  const auto fabric = vmctl::fabric_lack(inventory_, node.devices);
+  if (!fabric.words.empty()) { add_once(fabric.is_certain ? problems_ : warnings_, about(fabric.words)); }
+  const auto own_bits = own_address_bits(placement.guest);
+  const int bits = own_bits > 0 ? own_bits : inventory_.address_bits;
+  if (const auto needed = vmctl::region_bytes(node.devices); bits > 0 && needed > vmctl::region_room(bits)) {
+    problems_.push_back(about(
+        fmt::format("the memory regions of its devices need {} of guest addresses, and {} has {} address "
+                    "bits, of which firmware keeps {} for them ({})",
+                    format_size(needed), own_bits > 0 ? "CPU model " + placement.guest.cpu_model : "the host",
+                    bits, format_size(vmctl::region_room(bits)),
+                    own_bits > 0 ? "use guest.cpu_model: host, or fewer GPUs a VM" : "use fewer GPUs a VM")));
+  }
+  const bool has_huge_region = std::ranges::any_of(node.devices, [](const auto& device) {
+    return std::ranges::any_of(device.bars,
+                               [](const auto& bar) { return bar.bytes >= vmctl::huge_region_bytes; });
+  });
+  if (has_huge_region && scenario_.boot_timeout_ns < vmctl::slow_boot_timeout_ns &&
+      !vmctl::is_since(inventory_.kernel, 6, 12)) {
+    add_once(
+        warnings_,
+        fmt::format("boot_timeout: {} is too short here: Linux {} maps memory regions of 64 GiB and more "
+                    "page by page, so a guest takes minutes to find its GPUs (VER-3; use {} or more)",
+                    format_seconds(static_cast<double>(scenario_.boot_timeout_ns) * 1e-9), inventory_.kernel,
+                    format_seconds(static_cast<double>(vmctl::slow_boot_timeout_ns) * 1e-9)));
+  }
+}
+
+/// All GPUs and NVSwitches of what is offered, for one VM. No rank drives a switch.
+DeviceChoice Placer::take_board(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant) {
+  Offer gpus = offer, switches = offer;
+  const auto is_switch = [](const DeviceSlot& slot) {
+    return slot.device.device_class == vmctl::DeviceClass::nvswitch;
+  };
+  std::erase_if(gpus.slots, is_switch);
+  std::erase_if(switches.slots, std::not_fn(is_switch));
+  const auto wanted = static_cast<std::size_t>(tenant.gpus_per_node);
+  if (switches.slots.empty() || (wanted != gpus.slots.size() && wanted != offer.slots.size())) {
+    return allocator.take(gpus, wanted);
+  }
+  auto choice = allocator.take(gpus, gpus.slots.size());
+  const auto beside = allocator.take(switches, switches.slots.size());
+  choice.slots.insert(choice.slots.end(), beside.slots.begin(), beside.slots.end());
+  choice.reason += fmt::format(", with {}", counted(beside.slots.size(), "NVSwitch", "NVSwitches"));
+  if (tenant.ranks_per_node == tenant.gpus_per_node) { tenant.ranks_per_node = std::ssize(gpus.slots); }
+  tenant.gpus_per_node = std::ssize(gpus.slots);
+  return choice;
+}
+
 /// Where pinning says from which NUMA node it comes, memory comes from nowhere else; and huge pages are
 /// reserved or not there.
 void Placer::check_vm_memory(const Placement& placement) {
@@ -437,10 +517,15 @@ void Placer::check_vm_memory(const Placement& placement) {
   auto& problems = huge && !inventory_.leased_cores.empty() ? busy_ : problems_;
   const auto refuse = [&](std::uint64_t bytes, const std::string& where, std::uint64_t there) {
     const auto page = inventory_.hugepage_bytes;
-    const auto lack = huge ? fmt::format("{} of {}, {} has {} free ({})", counted(bytes / page, "huge page"),
-                                         format_size(page), where, there / page, reserve_pages)
-                           : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
-                                         format_size(there), leave_numa_node);
+    std::uint64_t large_pages = 0;
+    for (const auto& node : inventory_.numa_nodes) { large_pages += node.free_hugepages_1gib; }
+    const bool is_not_default = large_pages > 0 && page != 1ULL << 30;
+    const auto lack =
+        huge ? fmt::format("{} of {}, {} has {} free ({})", counted(bytes / page, "huge page"),
+                           format_size(page), where, there / page,
+                           is_not_default ? fmt::format(not_the_default, large_pages) : reserve_pages)
+             : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
+                           format_size(there), leave_numa_node);
     problems.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
   };
   const std::uint64_t surplus = huge ? inventory_.surplus_hugepage_bytes : 0;

@@ -46,6 +46,7 @@ class Placer {
   std::string about_share(const std::string& case_name, Share share) const;
   void give(NodePlacement& node, const DeviceChoice& choice, std::set<std::uint32_t>& macs);
   void warn_of_distance(const std::string& case_name, const NodePlacement& node, const DeviceChoice& choice);
+  void warn_of_peers(const std::string& case_name, const NodePlacement& node, const DeviceChoice& choice);
   void warn_of_far_cores(const std::string& case_name, const NodePlacement& node,
                          const std::vector<int>& near);
   void place_cores(Placement& out);
@@ -55,6 +56,8 @@ class Placer {
                                    CoreAllocator& cores, std::vector<std::string>& problems) const;
   void check_vms(const Placement& placement);
   void check_vm_memory(const Placement& placement);
+  void check_vm_devices(const Placement& placement, const NodePlacement& node);
+  DeviceChoice take_board(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant);
 
   const Scenario& scenario_;
   const vmctl::Inventory& inventory_;

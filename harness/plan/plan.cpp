@@ -264,6 +264,11 @@ bool expects_emulation(const vmctl::Inventory& inventory) {
 }
 
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated) {
+  if (inventory.architecture != vmctl::supported_architecture) {
+    throw Error("plan " + scenario.name, ErrorCode::host_unable,
+                fmt::format("{} is an {} host, and virtrain makes VMs and slices on {} hosts only",
+                            inventory.hostname, inventory.architecture, vmctl::supported_architecture));
+  }
   Plan plan;
   plan.scenario = scenario.name;
   plan.until = scenario.until;
@@ -289,7 +294,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   place_security(scenario, inventory, emulated, plan, problems, busy);
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
   add_new(busy, problems);
-  if (!problems.empty()) { throw Error("plan " + scenario.name, code, join(problems, "\n")); }
+  if (!problems.empty()) {
+    for (const auto& words : placer.warnings()) { add_once(problems, "warning: " + words); }
+    throw Error("plan " + scenario.name, code, join(problems, "\n"));
+  }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
   if (auto words = quota_warning(plan, inventory); !words.empty()) {

@@ -36,6 +36,7 @@ struct VgpuType {
   std::string id;    ///< "nvidia-474", or the number of a vendor-specific VFIO type
   std::string name;  ///< "NVIDIA A100-20C"
   std::optional<int> available_instances;
+  std::optional<int> most_instances;  ///< of a whole card, where the driver says it
 };
 
 /// A port of a network adapter.
@@ -68,6 +69,9 @@ struct HostDevice {
   std::vector<std::string> vgpus;          ///< that exist: "type 1153", or UUIDs of mediated devices
   std::vector<std::string> mig_instances;  ///< GPU instances by name, "gi1"
   std::vector<std::string> nvlink_peers;   ///< addresses of GPUs on the other end of an NVLink
+  /// A bridge above it sends peer-to-peer traffic to the root complex (ACS); false where that is not ours to
+  /// read.
+  bool has_acs_above = false;
   std::vector<NetworkPort> ports;
   std::vector<DeviceUser> users;
 };

@@ -15,4 +15,14 @@ bool DeviceDemand::wants(GrantKind kind) const {
   return std::ranges::any_of(all, [&](const auto& device) { return device.grant.kind == kind; });
 }
 
+std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices) {
+  std::uint64_t sum = 0;
+  for (const auto& device : devices) {
+    for (const auto& bar : device.bars) {
+      if (bar.is_64bit) { sum += bar.bytes; }
+    }
+  }
+  return 2 * sum;
+}
+
 }  // namespace virtrain::vmctl

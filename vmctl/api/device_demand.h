@@ -15,15 +15,32 @@ struct VmDemand {
   std::vector<PlacedDevice> devices;
   std::uint64_t memory_bytes = 0;
   std::optional<int> numa_node;  ///< of its memory, where it is of one node
+  int address_bits = 0;          ///< of its CPU; 0: those of the host's
 };
+
+/// Memory regions from this size on are mapped page by page before Linux 6.12 and QEMU 9.2: about 2 s a write
+/// that sizes one. Then a guest needs this long beside what it has for each GPU.
+inline constexpr std::uint64_t huge_region_bytes = 64ULL << 30;
+inline constexpr std::int64_t slow_boot_timeout_ns = 90'000'000'000;
+
+/// Address bits that QEMU gives a CPU with a model's name.
+inline constexpr int address_bits_of_named_cpu = 40;
+/// Room that firmware has to find for the 64-bit memory regions of a VM's devices: twice their sum, for each
+/// is aligned to its size.
+std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices);
+/// What firmware keeps for them of a guest's addresses: an eighth (OVMF, PlatformPei).
+constexpr std::uint64_t region_room(int address_bits) {
+  return (1ULL << static_cast<unsigned>(address_bits)) / 8;
+}
 
 /// What a plan wants of a host at one time.
 struct DeviceDemand {
   std::vector<VmDemand> vms;
   Clique clique = Clique::off;
-  bool several_tenants = false;  ///< VMs that must be kept apart
-  bool hugepages = false;        ///< VMs of 1 GiB pages
-  bool firmware = false;         ///< VMs that boot by UEFI
+  bool several_tenants = false;      ///< VMs that must be kept apart
+  bool hugepages = false;            ///< VMs of 1 GiB pages
+  bool firmware = false;             ///< VMs that boot by UEFI
+  std::int64_t boot_timeout_ns = 0;  ///< what a guest has, apart from its GPUs; 0: not said
   MemoryEncryption memory_encryption = MemoryEncryption::none;
   std::optional<VgpuScheduler> vgpu_scheduler;  ///< that is set on the cards
 

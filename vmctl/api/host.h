@@ -70,6 +70,8 @@ class Host {
   /// The XML of a domain that libvirt has. Throws Error(not_found).
   virtual std::string domain_xml_of(const std::string& domain) = 0;
   virtual std::filesystem::path log_root() = 0;  ///< of all runs
+  /// Writes what plans and checks read of this host into a new folder, for `--inventory` elsewhere.
+  virtual void record(const std::filesystem::path& folder) = 0;
 
   // --- checks
 

@@ -25,6 +25,16 @@ struct NumaNode {
   std::uint64_t free_hugepages_2mib = 0;
 };
 
+/// Of hosts that nodes can be made on.
+inline constexpr const char* supported_architecture = "x86_64";
+
+/// GPUs of an NVSwitch board that the Fabric Manager joins for one VM.
+struct FabricPartition {
+  int id = 0;
+  bool is_active = false;
+  std::vector<std::string> gpus;  ///< addresses, in order
+};
+
 /// What to do where planned cores exceed Inventory::cpu_quota_cores.
 inline constexpr const char* raise_cpu_quota =
     "raise the quota (docker run --cpus, CPUQuota= of a systemd unit, cpu.max)";
@@ -33,6 +43,7 @@ inline constexpr const char* raise_cpu_quota =
 /// affinity).
 struct Inventory {
   std::string hostname;
+  std::string architecture = supported_architecture;  ///< or "aarch64"
   std::vector<Core> cores;  ///< one thread of each physical core by number, then the second threads, …
   std::vector<int>
       leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty
@@ -46,7 +57,8 @@ struct Inventory {
   std::string cpu_vendor;                    ///< "GenuineIntel", "AuthenticAMD"
   std::string cpu_model;
   std::vector<std::string> cpu_flags;
-  std::string kernel;  ///< release
+  int address_bits = 0;  ///< physical ones of the CPU; 0: unknown
+  std::string kernel;    ///< release
   std::string boot_id;
   std::string microcode;
   std::map<std::string, std::string> mitigations;
@@ -54,6 +66,10 @@ struct Inventory {
   bool is_virtual_machine = false;        ///< the hypervisor CPU flag
   std::vector<HostDevice> devices;        ///< GPUs, RDMA adapters, NVSwitches
   std::vector<HostDevice> other_devices;  ///< what can only be had by naming its address
+  /// FABRIC_MODE of the Fabric Manager's configuration: 0 the host or one VM has the board, 1 VMs share it by
+  /// partitions, 2 vGPUs do; absent: unknown.
+  std::optional<int> fabric_mode;
+  std::vector<FabricPartition> fabric_partitions;
   /// By address, devices that are lent to nobody and why (quarantine); load_inventory() leaves it empty.
   std::map<std::string, std::string> withheld_devices;
 };

@@ -28,6 +28,7 @@ PlacedDevice placed(DeviceGrant grant, const HostDevice& device) {
   out.link = pci.link_possible;
   out.bars = pci.bars;
   out.nvlink_peers = device.nvlink_peers;
+  out.has_acs_above = device.has_acs_above;
   return out;
 }
 

@@ -36,6 +36,7 @@ struct PlacedDevice {
   PciLink link;                      ///< what the device can do
   std::vector<Bar> bars;
   std::vector<std::string> nvlink_peers;  ///< addresses of GPUs on the other end of an NVLink
+  bool has_acs_above = false;             ///< as of HostDevice
 };
 
 /// Whether an NVLink joins the two.

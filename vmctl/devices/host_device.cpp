@@ -59,13 +59,24 @@ void read_mig_instances(const fs::path& root, HostDevice& device) {
   }
 }
 
+/// "num_heads=1, …, max_instance=7": the number behind the last key; nothing without it.
+std::optional<int> most_instances_of(const std::string& description) {
+  constexpr std::string_view key = "max_instance=";
+  const auto at = description.find(key);
+  if (at == std::string::npos) { return std::nullopt; }
+  const auto rest = std::string_view(description).substr(at + key.size());
+  const auto count = parse_integer(trim(rest.substr(0, rest.find(','))));
+  return count && *count > 0 ? std::optional(static_cast<int>(*count)) : std::nullopt;
+}
+
 std::vector<VgpuType> mdev_types(const fs::path& folder) {
   std::vector<VgpuType> types;
   for (const auto& child : entries_of(folder / "mdev_supported_types")) {
-    VgpuType type{child.filename().string(), read_value(child / "name").value_or(""), {}};
+    VgpuType type{child.filename().string(), read_value(child / "name").value_or(""), {}, {}};
     if (const auto count = parse_integer(read_value(child / "available_instances").value_or(""))) {
       type.available_instances = static_cast<int>(*count);
     }
+    type.most_instances = most_instances_of(read_value(child / "description").value_or(""));
     types.push_back(std::move(type));
   }
   return types;
@@ -79,7 +90,7 @@ std::vector<VgpuType> vendor_vfio_types(const fs::path& folder) {
     if (colon == std::string::npos) { continue; }
     const auto id = trim(std::string_view(line).substr(0, colon));
     if (parse_integer(id)) {
-      types.push_back({std::string(id), std::string(trim(line.substr(colon + 1))), {}});
+      types.push_back({std::string(id), std::string(trim(line.substr(colon + 1))), {}, {}});
     }
   }
   return types;
@@ -131,6 +142,13 @@ std::vector<NetworkPort> read_ports(const fs::path& folder) {
   return ports;
 }
 
+/// "AMD 0x74a1", "0x15b3:0x1021": where no database knows the device.
+std::string ids_in_words(const PciFunction& pci) {
+  if (pci.vendor == "0x1002") { return "AMD " + pci.device; }
+  if (pci.vendor == "0x8086") { return "Intel " + pci.device; }
+  return pci.vendor + ":" + pci.device;
+}
+
 HostDevice describe(const fs::path& root, PciFunction function, DeviceClass device_class) {
   HostDevice device;
   device.function = std::move(function);
@@ -138,7 +156,7 @@ HostDevice describe(const fs::path& root, PciFunction function, DeviceClass devi
   read_driver_words(root, device);
   const auto& pci = device.function;
   if (device.name.empty()) { device.name = pci_name(root, pci.vendor, pci.device).value_or(""); }
-  if (device.name.empty()) { device.name = pci.vendor + ":" + pci.device; }
+  if (device.name.empty()) { device.name = ids_in_words(pci); }
   std::tie(device.mechanism, device.mechanism_reason) = mechanism_of(pci);
   if (device.mechanism == Mechanism::mdev) {
     device.vgpu_types = mdev_types(pci.folder);
@@ -183,6 +201,12 @@ void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
 }  // namespace
 
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
+  if (function.is_dead()) {
+    return {
+        Mechanism::none,
+        "it answers with ones only: it fell off the bus, as some do when VFIO resets them (switch the host "
+        "off and on)"};
+  }
   const auto has = [&](const char* name) { return is_there(function.folder / name); };
   if (!function.physical_function.empty() && has("nvidia/creatable_vgpu_types")) {
     return {Mechanism::vendor_vfio, "a virtual function of a driver with vendor-specific VFIO"};

@@ -54,8 +54,9 @@ bool says_more(const Finding& one, const Finding& other) {
 
 }  // namespace
 
-std::vector<Finding> examine_devices(const Inventory& inventory, const std::vector<DeviceDemand>& demands) {
-  auto host = device_host(inventory, "/");
+std::vector<Finding> examine_devices(const Inventory& inventory, const std::vector<DeviceDemand>& demands,
+                                     const fs::path& root) {
+  auto host = device_host(inventory, root);
   std::vector<Finding> findings;
   for (const auto& demand : demands) {
     host.demand = demand;

@@ -17,6 +17,7 @@ std::vector<Finding> examine_host(const Inventory& host, HostMode mode);
 std::vector<Finding> examine_devices(const Inventory& host, const std::filesystem::path& root = "/");
 /// Checks what a plan needs, of the devices that it wants: at one time each of these. The first that a check
 /// fails for is what it says.
-std::vector<Finding> examine_devices(const Inventory& host, const std::vector<DeviceDemand>& demands);
+std::vector<Finding> examine_devices(const Inventory& host, const std::vector<DeviceDemand>& demands,
+                                     const std::filesystem::path& root = "/");
 
 }  // namespace virtrain::vmctl

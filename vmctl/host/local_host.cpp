@@ -25,6 +25,7 @@
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"
+#include "vmctl/machine/record.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
@@ -190,6 +191,10 @@ fs::path LocalHost::log_root() {
   return state_dir() / "logs";
 }
 
+void LocalHost::record(const fs::path& folder) {
+  record_host(folder);
+}
+
 std::vector<Finding> LocalHost::examine(const Inventory& inventory, HostMode mode) {
   return examine_host(inventory, mode);
 }
@@ -200,7 +205,7 @@ std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory) {
 
 std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory,
                                                 const std::vector<DeviceDemand>& demands) {
-  return vmctl::examine_devices(inventory, demands);
+  return vmctl::examine_devices(inventory, demands, root_);
 }
 
 Privileges LocalHost::privileges() {
@@ -293,7 +298,11 @@ Inventory LocalHost::inventory(bool with_users) {
 
 DeviceListing LocalHost::devices() {
   DeviceListing listing;
-  listing.devices = read_host_devices(root_).devices;
+  auto found = read_host_devices(root_);
+  listing.devices = std::move(found.devices);
+  for (auto& other : found.others) {
+    if (other.function.is_accelerator()) { listing.devices.push_back(std::move(other)); }
+  }
   find_users(root_, listing.devices);
   listing.reports = read_host_words(root_).gpus;
   if (root_ != "/") {  // a recorded host has no journal and no daemon

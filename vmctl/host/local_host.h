@@ -29,6 +29,7 @@ class LocalHost final : public Host {
   std::string nccl_topology_of(const std::string& domain_xml) override;
   std::string domain_xml_of(const std::string& domain) override;
   std::filesystem::path log_root() override;
+  void record(const std::filesystem::path& folder) override;
 
   std::vector<Finding> examine(const Inventory& inventory, HostMode mode) override;
   std::vector<Finding> examine_devices(const Inventory& inventory) override;

@@ -24,7 +24,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::string_view device_prefix = "device:";
+constexpr std::string_view claim_prefix_of_devices = "device:";
 
 bool has_no_locks(const SQLite::Exception& failure) {
   const int code = failure.getExtendedErrorCode();
@@ -181,8 +181,8 @@ struct LeaseJournal::Impl {
   }
 
   void refuse_quarantined(const std::string& resource) {
-    if (!resource.starts_with(device_prefix)) { return; }
-    const auto address = resource.substr(device_prefix.size());
+    if (!resource.starts_with(claim_prefix_of_devices)) { return; }
+    const auto address = resource.substr(claim_prefix_of_devices.size());
     auto row = statement("SELECT reason, since FROM quarantine WHERE address = ?", address);
     if (!row.executeStep()) { return; }
     throw Error("lease " + resource, ErrorCode::host_unable,
@@ -312,8 +312,8 @@ std::map<std::string, Owner> LeaseJournal::device_owners() const {
   std::map<std::string, Owner> owners;
   for (const auto& lease : leases()) {
     const bool may_be_here = lease.owner.boot_id == boot_id() || !is_alive(lease.owner);
-    if (lease.resource.starts_with(device_prefix) && may_be_here) {
-      owners[lease.resource.substr(device_prefix.size())] = lease.owner;
+    if (lease.resource.starts_with(claim_prefix_of_devices) && may_be_here) {
+      owners[lease.resource.substr(claim_prefix_of_devices.size())] = lease.owner;
     }
   }
   return owners;

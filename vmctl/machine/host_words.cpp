@@ -89,6 +89,25 @@ std::string vgpu_scheduler_words(const std::string& log) {
   return different.size() == 1 ? *different.begin() : join(each, ", ");
 }
 
+std::map<std::string, std::string> words_to_record() {
+  std::map<std::string, std::string> words;
+  const auto add = [&](const char* name, std::optional<std::string> text) {
+    if (text && !text->empty()) { words[name] = std::move(*text); }
+  };
+  add("dmesg.txt", kernel_log());
+  add("nvidia-smi-query.xml", output_of({"nvidia-smi", "-q", "-x"}));
+  add("nvidia-smi-topo.txt", output_of({"nvidia-smi", "topo", "-m"}));
+  add("nv-fabricmanager-version.txt", output_of({"nv-fabricmanager", "--version"}));
+  add("fmpm-list.json", output_of({"fmpm", "-l"}));
+  add("libvirtd-version.txt", output_of({"libvirtd", "--version"}));
+  add("qemu-version.txt", output_of({"qemu-system-x86_64", "--version"}));
+  return words;
+}
+
+std::optional<std::string> fabric_partition_list(const fs::path& root) {
+  return words_from(root, {"fmpm", "-l"}, "fmpm-list.json");
+}
+
 std::string qemu_version(const fs::path& root) {
   const auto version =
       version_in(words_from(root, {"qemu-system-x86_64", "--version"}, "qemu-version.txt").value_or(""));

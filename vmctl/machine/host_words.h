@@ -26,6 +26,13 @@ std::map<std::string, std::string> vgpu_schedulers(const std::string& log);
 /// The same in words: "EQUAL_SHARE", or each card's where they differ; empty where the log does not tell.
 std::string vgpu_scheduler_words(const std::string& log);
 
+/// What `fmpm -l` prints; nothing where it is not installed, or no Fabric Manager answers.
+std::optional<std::string> fabric_partition_list(const std::filesystem::path& root);
+
+/// All that is read from var/lib/virtrain of a recorded host, as this host says it now: text by file name.
+/// What a program does not say is left out.
+std::map<std::string, std::string> words_to_record();
+
 /// "QEMU 7.2.22", of this host or of a recorded one; empty: not installed.
 std::string qemu_version(const std::filesystem::path& root);
 

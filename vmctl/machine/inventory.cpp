@@ -17,6 +17,8 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/devices/isolation.h"
+#include "vmctl/machine/fabric.h"
 #include "vmctl/machine/host_words.h"
 
 namespace virtrain::vmctl {
@@ -47,6 +49,13 @@ std::string value_of(std::string_view text, std::string_view name) {
 std::uint64_t bytes_of_kilobytes(const std::string& text) {
   const auto number = parse_integer(trim(std::string_view(text).substr(0, text.find(' '))));
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) << 10 : 0;
+}
+
+/// "address sizes\t: 46 bits physical, 57 bits virtual" of /proc/cpuinfo.
+int physical_address_bits(const std::string& cpu) {
+  const auto sizes = value_of(cpu, "address sizes");
+  const auto words = words_of(sizes);
+  return words.empty() ? 0 : static_cast<int>(parse_integer(words[0]).value_or(0));
 }
 
 std::uint64_t number_in_file(const fs::path& file) {
@@ -208,6 +217,8 @@ Inventory load_machine(const fs::path& root) {
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
   }
   inventory.cpu_quota_cores = cgroup_cpu_quota(root);
+  if (!value_of(cpu, "CPU implementer").empty()) { inventory.architecture = "aarch64"; }
+  inventory.address_bits = physical_address_bits(cpu);
   inventory.cpu_vendor = value_of(cpu, "vendor_id");
   inventory.cpu_model = value_of(cpu, "model name");
   const auto flags = value_of(cpu, "flags");
@@ -230,6 +241,12 @@ Inventory load_inventory(const fs::path& root) {
   auto found = read_host_devices(root);
   inventory.devices = std::move(found.devices);
   inventory.other_devices = std::move(found.others);
+  add_fabric(root, inventory);
+  for (auto& device : inventory.devices) {
+    if (device.device_class != DeviceClass::gpu) { continue; }
+    const auto bridges = acs_above(root, {&device});
+    device.has_acs_above = acs_gaps(bridges).size() < bridges.size();
+  }
   return inventory;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/api/version.h"
 #include "vmctl/hypervisor/hypervisor.h"
 
 namespace virtrain::vmctl {
@@ -16,9 +17,5 @@ enum class Program { libvirt, qemu, kernel };
 std::vector<std::string> version_limits(const std::vector<PlacedDevice>& devices, Clique clique,
                                         const HypervisorVersions& versions, const std::string& kernel = "",
                                         std::optional<Program> of = std::nullopt);
-
-/// "QEMU 7.2.22", "9.0.0", "6.1.0-35-amd64": whether the first two numbers are at least these; true where
-/// there are none.
-bool is_since(const std::string& version, int major, int minor);
 
 }  // namespace virtrain::vmctl

@@ -10,6 +10,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/preflight.h"
+#include "harness/plan/device_demand.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
@@ -48,6 +49,18 @@ void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const
   } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
 }
 
+/// What `run` would refuse there, by the checks of a recorded host's devices.
+void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+                              const vmctl::Inventory& inventory) {
+  const auto demands = device_demands(plan, scenario);
+  if (demands.empty()) { return; }
+  for (const auto& finding : host.examine_devices(inventory, demands)) {
+    if (!blocks(finding)) { continue; }
+    log::warning(
+        fmt::format("run refuses this plan there: {}: {} ({})", finding.id, finding.found, finding.fix));
+  }
+}
+
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
   const auto host = vmctl::local_host(arguments.inventory);
@@ -56,7 +69,11 @@ void print_plan(const PlanArguments& arguments) {
   const auto plan = make_plan(scenario, inventory, emulated);
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) { fmt::print(std::cout, "{}", to_table(plan)); }
-  if (arguments.inventory == "/") { say_what_this_host_gives(*host, scenario, plan, inventory); }
+  if (arguments.inventory == "/") {
+    say_what_this_host_gives(*host, scenario, plan, inventory);
+  } else {
+    say_what_that_host_lacks(*host, scenario, plan, inventory);
+  }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
   if (arguments.xml) {

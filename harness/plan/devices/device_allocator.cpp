@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <tuple>
 
@@ -73,28 +74,45 @@ auto nearness(const Slots& slots) {
                     pairs(slots, share_a_numa_node));
 }
 
-/// `set` with more of `from`, which has enough, each as near to the others as can be.
+/// The slot with what shares its IOMMU group; nothing where `from` lacks some of that.
+Slots with_companions(const DeviceSlot& slot, const Slots& from) {
+  Slots group{&slot};
+  for (const auto& id : slot.companions) {
+    const auto found = std::ranges::find_if(from, [&](const auto* one) { return one->id == id; });
+    if (found == from.end()) { return {}; }
+    group.push_back(*found);
+  }
+  return group;
+}
+
+/// `set` with more of `from`, each with its IOMMU group and as near to the others as can be; nothing where
+/// groups do not add up to `count`.
 Slots grown(Slots set, const Slots& from, std::size_t count) {
   while (set.size() < count) {
     Slots next;
     for (const auto* slot : from) {
       if (contains(set, slot)) { continue; }
+      const auto group = with_companions(*slot, from);
+      if (group.empty() || set.size() + group.size() > count) { continue; }
       auto wider = set;
-      wider.push_back(slot);
+      wider.insert(wider.end(), group.begin(), group.end());
       if (next.empty() || nearness(wider) > nearness(next)) { next = std::move(wider); }
     }
+    if (next.empty()) { return {}; }
     set = std::move(next);
   }
   std::sort(set.begin(), set.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
-  return set;
+  return set.size() == count ? set : Slots();
 }
 
 /// The nearest set of `count` that grows from one slot; of equally near ones the first.
 Slots nearest_set(const Slots& from, std::size_t count) {
   Slots best;
   for (const auto* seed : from) {
-    auto set = grown({seed}, from, count);
-    if (best.empty() || nearness(set) > nearness(best)) { best = std::move(set); }
+    const auto group = with_companions(*seed, from);
+    if (group.empty()) { continue; }
+    auto set = grown(group, from, count);
+    if (!set.empty() && (best.empty() || nearness(set) > nearness(best))) { best = std::move(set); }
   }
   return best;
 }
@@ -159,21 +177,175 @@ std::pair<int, const char*> distance(const DeviceSlot& nic, const DeviceSlot& de
   return {0, "far from"};
 }
 
-}  // namespace
+/// What an adapter is worth to a device: a port that is up goes before one that is as near and down.
+int worth(const DeviceSlot& nic, const DeviceSlot& device) {
+  return 2 * distance(nic, device).first + (nic.is_ready ? 1 : 0);
+}
 
-Slots DeviceAllocator::left_of(const Offer& offer) const {
-  const auto clashes = [](const DeviceSlot& slot, const DeviceSlot& taken) {
-    return slot.id == taken.id || (slot.iommu_group && slot.iommu_group == taken.iommu_group) ||
-           (slot.is_time_sliced() && taken.is_time_sliced() && of_one_card(slot, taken) &&
-            slot.device.vgpu_name != taken.device.vgpu_name);
-  };
-  Slots left;
-  for (const auto& slot : offer.slots) {
-    if (std::none_of(taken_.begin(), taken_.end(), [&](const auto& taken) { return clashes(slot, taken); })) {
-      left.push_back(&slot);
+const DeviceSlot& nearest_device(const DeviceSlot& nic, const std::vector<DeviceSlot>& devices) {
+  return *std::ranges::max_element(
+      devices, [&](const auto& a, const auto& b) { return worth(nic, a) < worth(nic, b); });
+}
+
+/// What a node's adapters are worth: first, over its devices, what the best one is to each; then, over the
+/// adapters, what each is to the nearest device.
+std::pair<int, int> worth_of(const Slots& nics, const std::vector<DeviceSlot>& devices) {
+  std::pair<int, int> sum;
+  for (const auto& device : devices) {
+    int best = 0;
+    for (const auto* nic : nics) { best = std::max(best, worth(*nic, device)); }
+    sum.first += best;
+  }
+  for (const auto* nic : nics) {
+    sum.second += devices.empty() ? 0 : worth(*nic, nearest_device(*nic, devices));
+  }
+  return sum;
+}
+
+std::pair<int, int> operator+(const std::pair<int, int>& a, const std::pair<int, int>& b) {
+  return {a.first + b.first, a.second + b.second};
+}
+
+bool are_of_one_group(const DeviceSlot& a, const DeviceSlot& b) {
+  return a.iommu_group && a.iommu_group == b.iommu_group;
+}
+
+/// Nodes with their adapters, and those that no node has.
+class NicAssignment {
+ public:
+  NicAssignment(Slots left, const std::vector<std::vector<DeviceSlot>>& near)
+      : left_(std::move(left)), near_(near), of_node_(near.size()) {}
+
+  /// Each node takes its best ones, one after the other.
+  void give(std::size_t count) {
+    for (std::size_t node = 0; node < near_.size(); ++node) {
+      while (of_node_[node].size() < count) {
+        const auto best = best_for(node);
+        if (!best) { return; }
+        of_node_[node].push_back(*best);
+        std::erase(left_, *best);
+      }
     }
   }
+  /// Exchanges two of two nodes, or one for one that is left, as long as all together gain.
+  void improve() {
+    while (exchange_once()) {}
+  }
+  const std::vector<Slots>& of_nodes() const { return of_node_; }
+
+ private:
+  /// A group goes to one node.
+  bool may_have(std::size_t node, const DeviceSlot& nic) const {
+    for (std::size_t other = 0; other < of_node_.size(); ++other) {
+      if (other == node) { continue; }
+      if (std::ranges::any_of(of_node_[other],
+                              [&](const auto* one) { return are_of_one_group(*one, nic); })) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  std::optional<const DeviceSlot*> best_for(std::size_t node) const {
+    std::optional<const DeviceSlot*> best;
+    std::pair<int, int> most;
+    for (const auto* nic : left_) {
+      if (!may_have(node, *nic)) { continue; }
+      auto wider = of_node_[node];
+      wider.push_back(nic);
+      const auto gained = worth_of(wider, near_[node]);
+      if (best && gained <= most) { continue; }
+      best = nic;
+      most = gained;
+    }
+    return best;
+  }
+
+  bool exchange_once() {
+    for (std::size_t node = 0; node < of_node_.size(); ++node) {
+      for (auto& mine : of_node_[node]) {
+        for (auto& free : left_) {
+          if (gains(node, mine, node, free)) { return true; }
+        }
+        for (std::size_t other = node + 1; other < of_node_.size(); ++other) {
+          for (auto& theirs : of_node_[other]) {
+            if (gains(node, mine, other, theirs)) { return true; }
+          }
+        }
+      }
+    }
+    return false;
+  }
+
+  /// Keeps the exchange where it gains. `other` is `node` for one that is left.
+  bool gains(std::size_t node, const DeviceSlot*& mine, std::size_t other, const DeviceSlot*& theirs) {
+    const auto sum = [&] {
+      const auto own = worth_of(of_node_[node], near_[node]);
+      return node == other ? own : own + worth_of(of_node_[other], near_[other]);
+    };
+    const auto before = sum();
+    std::swap(mine, theirs);
+    if (may_have(node, *mine) && (node == other || may_have(other, *theirs)) && sum() > before) {
+      return true;
+    }
+    std::swap(mine, theirs);
+    return false;
+  }
+
+  Slots left_;
+  const std::vector<std::vector<DeviceSlot>>& near_;
+  std::vector<Slots> of_node_;
+};
+
+DeviceChoice described_nics(Slots nics, const std::vector<DeviceSlot>& devices) {
+  std::ranges::sort(nics, {}, [](const auto* nic) { return nic->id; });
+  DeviceChoice choice;
+  std::vector<std::string> reasons;
+  for (const auto* nic : nics) {
+    choice.slots.push_back(*nic);
+    if (devices.empty()) { continue; }
+    const auto& device = nearest_device(*nic, devices);
+    reasons.push_back(fmt::format("NIC {} {} {}{}", nic->device.grant.address, distance(*nic, device).second,
+                                  device.device.grant.address, nic->is_ready ? "" : " with no port up"));
+  }
+  choice.reason = join(reasons, ", ");
+  return choice;
+}
+
+}  // namespace
+
+/// Whether what is taken already excludes it.
+bool DeviceAllocator::clashes(const DeviceSlot& slot) const {
+  int slices = slot.mig_slices;
+  for (const auto& taken : taken_) {
+    if (slot.id == taken.id || are_of_one_group(slot, taken)) { return true; }
+    if (!of_one_card(slot, taken)) { continue; }
+    slices += taken.mig_slices;
+    if (slot.is_time_sliced() && taken.is_time_sliced() && slot.device.vgpu_name != taken.device.vgpu_name) {
+      return true;
+    }
+  }
+  return slot.card_slices > 0 && slices > slot.card_slices;
+}
+
+Slots DeviceAllocator::left_of(const Offer& offer) const {
+  Slots left;
+  for (const auto& slot : offer.slots) {
+    if (!clashes(slot)) { left.push_back(&slot); }
+  }
   return left;
+}
+
+/// The first partition of `count` whose devices are all there; nothing where none is.
+Slots DeviceAllocator::partition_of(const Slots& from, std::size_t count) const {
+  for (const auto& partition : partitions_) {
+    Slots set;
+    for (const auto* slot : from) {
+      if (contains(partition, slot->device.grant.address)) { set.push_back(slot); }
+    }
+    if (partition.size() == count && set.size() == count) { return set; }
+  }
+  return {};
 }
 
 /// `chosen`: those that the node gets beside it.
@@ -199,16 +371,23 @@ Slots DeviceAllocator::spread_set(Slots from, std::size_t count) const {
   return chosen;
 }
 
+/// Nothing where IOMMU groups do not add up to `count`.
 Slots DeviceAllocator::nearest(const Slots& from, std::size_t count) const {
+  if (auto partition = partition_of(from, count); !partition.empty()) { return partition; }
   if (spread_) { return spread_set(from, count); }
-  return count == 1 ? Slots{best_single(from, {})} : nearest_set(from, count);
+  if (count > 1) { return nearest_set(from, count); }
+  auto single = from;
+  std::erase_if(single, [](const auto* slot) { return !slot->companions.empty(); });
+  return single.empty() ? Slots() : Slots{best_single(single, {})};
 }
 
 DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {
   const auto left = left_of(offer);
   count = std::min(count, left.size());
   if (count == 0) { return {}; }
-  auto choice = describe(nearest(left, count));
+  auto set = nearest(left, count);
+  while (set.empty() && --count > 0) { set = nearest(left, count); }
+  auto choice = describe(set);
   keep(choice);
   return choice;
 }
@@ -232,6 +411,7 @@ std::vector<Slots> DeviceAllocator::victim_sets(const Slots& left, const Sharing
     from.insert(from.end(), classes[i].begin(), classes[i].end());
     if (from.size() >= count) { sets.push_back(grown(seed, from, count)); }
   }
+  std::erase_if(sets, [](const Slots& set) { return set.empty(); });
   return sets;
 }
 
@@ -247,7 +427,9 @@ std::vector<DeviceChoice> DeviceAllocator::take_beside(const Slots& victim, cons
       return std::none_of(victim.begin(), victim.end(), [&](const auto* one) { return shares(*slot, *one); });
     });
     if (left.size() < victim.size()) { break; }
-    choices.push_back(describe(nearest(left, victim.size())));
+    const auto set = nearest(left, victim.size());
+    if (set.empty()) { break; }
+    choices.push_back(describe(set));
     keep(choices.back());
   }
   return choices;
@@ -264,33 +446,17 @@ std::vector<DeviceChoice> DeviceAllocator::take_sharing(const Offer& offer, cons
   return {};
 }
 
-DeviceChoice DeviceAllocator::take_nics(const Offer& offer, std::size_t count,
-                                        const std::vector<DeviceSlot>& near) {
-  auto left = left_of(offer);
-  DeviceChoice choice;
-  std::vector<std::string> reasons;
-  for (std::size_t i = 0; i < count && !left.empty(); ++i) {
-    if (near.empty()) {
-      choice.slots.push_back(*left.front());
-      left.erase(left.begin());
-      continue;
-    }
-    const auto& device = near[i % near.size()];
-    // A port that is up goes before one that is as near and down.
-    const auto worth = [&](const DeviceSlot* slot) {
-      return std::pair(distance(*slot, device).first, slot->is_ready);
-    };
-    const auto best = std::max_element(left.begin(), left.end(),
-                                       [&](const auto* a, const auto* b) { return worth(a) < worth(b); });
-    reasons.push_back(fmt::format("NIC {} {} {}{}", (*best)->device.grant.address,
-                                  distance(**best, device).second, device.device.grant.address,
-                                  (*best)->is_ready ? "" : " with no port up"));
-    choice.slots.push_back(**best);
-    left.erase(best);
+std::vector<DeviceChoice> DeviceAllocator::take_nics(const Offer& offer, std::size_t count,
+                                                     const std::vector<std::vector<DeviceSlot>>& near) {
+  NicAssignment assignment(left_of(offer), near);
+  assignment.give(count);
+  assignment.improve();
+  std::vector<DeviceChoice> choices;
+  for (std::size_t node = 0; node < near.size(); ++node) {
+    choices.push_back(described_nics(assignment.of_nodes()[node], near[node]));
+    keep(choices.back());
   }
-  choice.reason = join(reasons, ", ");
-  keep(choice);
-  return choice;
+  return choices;
 }
 
 void DeviceAllocator::keep(const DeviceChoice& choice) {

@@ -53,6 +53,20 @@ bool is_selected(const DeviceSelection& select, const HostDevice& device, const 
          (select.name.empty() || device.name.find(select.name) != std::string::npos);
 }
 
+/// Accelerators of other vendors, and dead ones, that a selection by vendor or name means.
+void say_what_is_no_gpu_of_ours(const DeviceSelection& select, const Inventory& inventory, Offer& offer) {
+  if (!select.addresses.empty() || (!select.vendor && select.name.empty())) { return; }
+  for (const auto& device : inventory.other_devices) {
+    const auto& pci = device.function;
+    if (!pci.is_accelerator()) { continue; }
+    if (pci.is_dead()) {
+      offer.reasons.push_back(named(device) + ": it answers with ones only (it fell off the bus)");
+    } else if (is_selected(select, device, inventory)) {
+      offer.reasons.push_back(named(device) + ": virtrain trains on NVIDIA's GPUs only");
+    }
+  }
+}
+
 /// Devices of the class, and of every other one that is named by address.
 Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_class,
                       const Inventory& inventory, Offer& offer) {
@@ -65,6 +79,7 @@ Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_c
       }
     }
   }
+  if (device_class == vmctl::DeviceClass::gpu) { say_what_is_no_gpu_of_ours(select, inventory, offer); }
   for (const auto& address : select.addresses) {
     if (find_device(inventory, address) == nullptr) {
       offer.reasons.push_back(fmt::format("{}: this host has no such device", address));
@@ -74,20 +89,20 @@ Candidates candidates(const DeviceSelection& select, vmctl::DeviceClass device_c
 }
 
 /// Members of its IOMMU group that are neither bridges, which are in no list, nor functions of its own card.
-std::vector<std::string> strangers_in_group(const HostDevice& device, const Inventory& inventory) {
-  std::vector<std::string> strangers;
+Candidates others_in_group(const HostDevice& device, const Inventory& inventory) {
+  Candidates others;
   for (const auto& member : device.function.iommu_group_members) {
     const auto* other = find_device(inventory, member);
     if (other != nullptr && vmctl::slot_of(member) != vmctl::slot_of(device.function.address)) {
-      strangers.push_back(named(*other));
+      others.push_back(other);
     }
   }
-  return strangers;
+  return others;
 }
 
-/// Why a whole function cannot be had; bare metal needs no IOMMU for it.
-std::optional<std::string> not_as_a_whole(const HostDevice& device, const Inventory& inventory,
-                                          bool for_vms) {
+/// Why a whole function cannot be had; bare metal needs no IOMMU for it. `selected` may go with it.
+std::optional<std::string> not_as_a_whole(const HostDevice& device, const Inventory& inventory, bool for_vms,
+                                          const Candidates& selected) {
   switch (device.mechanism) {
     case Mechanism::passthrough:
     case Mechanism::undecided:
@@ -99,10 +114,14 @@ std::optional<std::string> not_as_a_whole(const HostDevice& device, const Invent
       if (for_vms || device.function.iommu_group) { return device.mechanism_reason; }
   }
   if (!for_vms) { return std::nullopt; }
-  if (const auto strangers = strangers_in_group(device, inventory); !strangers.empty()) {
+  std::vector<std::string> strangers;
+  for (const auto* other : others_in_group(device, inventory)) {
+    if (!contains(selected, other)) { strangers.push_back(named(*other)); }
+  }
+  if (!strangers.empty()) {
     return fmt::format(
-        "it shares IOMMU group {} with {}, and a group goes to one VM as a whole (another slot, or a board "
-        "with ACS, parts them)",
+        "it shares IOMMU group {} with {}, and a group goes to one VM as a whole (let devices.select allow "
+        "all of it; another slot, or a board with ACS, parts them)",
         device.function.iommu_group.value_or(-1), join(strangers, ", "));
   }
   return std::nullopt;
@@ -120,8 +139,9 @@ DeviceSlot whole(const HostDevice& device, GrantKind kind) {
   return slot;
 }
 
-void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& offer, bool for_vms) {
-  if (const auto why = not_as_a_whole(device, inventory, for_vms)) {
+void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& offer, bool for_vms,
+                 const Candidates& selected) {
+  if (const auto why = not_as_a_whole(device, inventory, for_vms, selected)) {
     offer.reasons.push_back(named(device) + ": " + *why);
   } else if (!device.users.empty()) {
     offer.reasons.push_back(named(device) + ": in use: " + vmctl::in_words(device.users[0]));
@@ -130,6 +150,10 @@ void offer_whole(const HostDevice& device, const Inventory& inventory, Offer& of
     offer.slots.push_back(whole(device, device.function.physical_function.empty()
                                             ? GrantKind::passthrough
                                             : GrantKind::virtual_function));
+    if (!for_vms) { return; }
+    for (const auto* other : others_in_group(device, inventory)) {
+      offer.slots.back().companions.push_back(other->function.address);
+    }
   }
 }
 
@@ -152,7 +176,7 @@ void offer_virtual_functions(const HostDevice& physical, const Inventory& invent
     }
     const auto* existing = find_device(inventory, *address);
     if (existing != nullptr) {
-      offer_whole(*existing, inventory, offer, for_vms);
+      offer_whole(*existing, inventory, offer, for_vms, {existing});
       continue;
     }
     DeviceSlot slot = whole(physical, GrantKind::virtual_function);
@@ -184,6 +208,7 @@ struct VgpuCard {
   std::vector<std::string> reasons;
   std::set<std::string> offered;  ///< names of other types
   int largest = 0;                ///< GiB of the largest type on offer
+  std::size_t existing = 0;       ///< vGPUs that are there
   bool is_empty = true;           ///< every function still offers something
 };
 
@@ -202,6 +227,7 @@ void look_for_type(const HostDevice& device, const std::string& wanted, VgpuCard
     return;
   }
   if (device.vgpu_types.empty()) { card.is_empty = false; }
+  card.existing += device.vgpus.size();
   for (const auto& type : device.vgpu_types) {
     card.largest = std::max(card.largest, gibibytes(type.name));
     if (!is_type(type, wanted)) {
@@ -214,14 +240,28 @@ void look_for_type(const HostDevice& device, const std::string& wanted, VgpuCard
   }
 }
 
-/// Each function of an SR-IOV card offers a type as long as there is memory for one more, so that their
-/// number says nothing; on an empty card the largest type says how much there is.
+/// Compute slices that MIG cuts a card into: seven, but four of an A30's (MIG User Guide, supported
+/// profiles). 0 of a Blackwell workstation card, where vGPUs share a slice's time.
+int slices_of_card(const std::string& vgpu_type_name) {
+  const auto has = [&](const char* part) { return vgpu_type_name.find(part) != std::string::npos; };
+  return has("Blackwell") ? 0 : has("A30-") ? 4 : 7;
+}
+
+/// Each function of an SR-IOV card offers a type as long as there is room for one more, so that their number
+/// says nothing. The driver may say how many a card holds; else, of MIG-backed ones, its slices do, and on an
+/// empty card the largest type says how much memory there is.
 std::size_t most_on_card(const VgpuCard& card, const vmctl::VgpuType& type) {
-  const int size = gibibytes(type.name);
-  if (is_mig_backed(type.name) || !card.is_empty || size == 0 || card.largest == 0) {
-    return std::numeric_limits<std::size_t>::max();
+  auto most = std::numeric_limits<std::size_t>::max();
+  if (type.most_instances) { most = static_cast<std::size_t>(*type.most_instances); }
+  if (const int slices = mig_slices_of(type.name); slices > 0) {
+    if (const int all = slices_of_card(type.name); all > 0) {
+      most = std::min(most, static_cast<std::size_t>(all / slices));
+    }
+    return most - std::min(most, card.existing);  // each takes one slice at least
   }
-  return static_cast<std::size_t>(card.largest / size);
+  const int size = gibibytes(type.name);
+  if (!card.is_empty || size == 0 || card.largest == 0) { return most; }
+  return std::min(most, static_cast<std::size_t>(card.largest / size));
 }
 
 void offer_vgpus(const VgpuCard& card, Offer& offer) {
@@ -237,6 +277,8 @@ void offer_vgpus(const VgpuCard& card, Offer& offer) {
                                    device->function.address, device->function.physical_function, type->id},
                                   *device);
       slot.device.vgpu_name = type->name;
+      slot.mig_slices = mig_slices_of(type->name);
+      slot.card_slices = slices_of_card(type->name);
       slot.id = fmt::format("{}#{}", device->function.address, i);
       slot.card = card_of(*device);
       offer.slots.push_back(std::move(slot));
@@ -284,16 +326,17 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
 
 }  // namespace
 
-bool is_mig_backed(const std::string& vgpu_type_name) {
+int mig_slices_of(const std::string& vgpu_type_name) {
   for (auto dash = vgpu_type_name.find('-'); dash != std::string::npos;
        dash = vgpu_type_name.find('-', dash + 1)) {
     Scanner name(std::string_view(vgpu_type_name).substr(dash + 1));
-    if (!name.take_while(is_digit).empty() && name.take("-") && !name.take_while(is_digit).empty() &&
+    const auto slices = name.take_while(is_digit, 1, 2);
+    if (!slices.empty() && name.take("-") && !name.take_while(is_digit).empty() &&
         !name.take_while(is_upper).empty()) {
-      return true;
+      return static_cast<int>(parse_integer(slices).value_or(0));
     }
   }
-  return false;
+  return 0;
 }
 
 bool DeviceSlot::is_time_sliced() const {
@@ -307,7 +350,7 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
   const auto found = candidates(devices.select, vmctl::DeviceClass::gpu, inventory, offer);
   switch (devices.kind) {
     case DeviceKind::passthrough:
-      for (const auto* device : found) { offer_whole(*device, inventory, offer, for_vms); }
+      for (const auto* device : found) { offer_whole(*device, inventory, offer, for_vms, found); }
       break;
     case DeviceKind::vf:
       for (const auto* device : found) {
@@ -336,7 +379,7 @@ Offer offered_nics(const Devices& devices, const Inventory& inventory, bool for_
   const auto& nics = *devices.nics;
   for (const auto* device : candidates(nics.select, vmctl::DeviceClass::rdma_nic, inventory, offer)) {
     if (nics.kind == NicKind::passthrough) {
-      offer_whole(*device, inventory, offer, for_vms);
+      offer_whole(*device, inventory, offer, for_vms, {device});
     } else if (device->function.physical_function.empty()) {
       offer_virtual_functions(*device, inventory, offer, for_vms);
     }

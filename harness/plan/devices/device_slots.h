@@ -16,6 +16,10 @@ struct DeviceSlot {
   std::string id;    ///< tells the parts of one device apart
   std::string card;  ///< address of the physical card
   std::optional<int> iommu_group;
+  /// Ids of other cards in its IOMMU group: a VM gets all of them or none.
+  std::vector<std::string> companions;
+  int mig_slices = 0;    ///< that a MIG-backed vGPU takes of its card's
+  int card_slices = 0;   ///< that the card has
   bool is_ready = true;  ///< of an adapter: a port is up
 
   /// Time-sliced vGPUs of one card are all of one size; those backed by MIG are not.
@@ -36,7 +40,11 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
 /// RDMA adapters, or whatever is named by address, of which VMs get as they get `devices`.
 Offer offered_nics(const Devices& devices, const vmctl::Inventory& inventory, bool for_vms);
 
-/// Whether a type of this name is cut out of a MIG instance ("A100-2-10C") and not of time ("A100-10C").
-bool is_mig_backed(const std::string& vgpu_type_name);
+/// Compute slices of the MIG instance that a type of this name is cut out of: 2 of "A100-2-10C"; 0 of one
+/// that shares a card's time ("A100-10C").
+int mig_slices_of(const std::string& vgpu_type_name);
+inline bool is_mig_backed(const std::string& vgpu_type_name) {
+  return mig_slices_of(vgpu_type_name) > 0;
+}
 
 }  // namespace virtrain::harness

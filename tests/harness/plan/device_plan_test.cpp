@@ -39,23 +39,6 @@ Scenario device_scenario(const std::string& devices, const std::string& tenants,
 const std::string one = "{gpus_per_node: 1}";
 const std::string two_tenants = "{gpus_per_node: 1}, {gpus_per_node: 1}";
 
-Plan plan_of(const Scenario& s, const vmctl::Inventory& inventory) {
-  return make_plan(s, inventory, false);
-}
-
-const NodePlacement& node(const Plan& plan, std::size_t tenant, std::size_t n = 0) {
-  return plan.placements.at(0).tenants.at(tenant).nodes.at(n);
-}
-
-vmctl::HostDevice& at(vmctl::Inventory& inventory, const std::string& address) {
-  for (auto* list : {&inventory.devices, &inventory.other_devices}) {
-    for (auto& device : *list) {
-      if (device.function.address == address) { return device; }
-    }
-  }
-  throw std::runtime_error("no device " + address);
-}
-
 /// A card of any class beside the R750xa's GPUs, in IOMMU group 90 with whatever else is said.
 vmctl::HostDevice other_card(const std::string& address, const std::string& name,
                              std::vector<std::string> group) {
@@ -220,7 +203,7 @@ TEST_CASE("on an empty card the largest type says how many of a smaller one fit"
   auto inventory = host("vendor-vfio-host");
   for (auto& device : inventory.devices) {
     if (!device.function.physical_function.empty()) {
-      device.vgpu_types = {{"1153", "NVIDIA L40S-24C", {}}, {"1155", "NVIDIA L40S-48C", {}}};
+      device.vgpu_types = {{"1153", "NVIDIA L40S-24C", {}, {}}, {"1155", "NVIDIA L40S-48C", {}, {}}};
     }
   }
   CHECK_THAT(

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 
 #include "common/error.h"
@@ -31,6 +32,24 @@ inline vmctl::Inventory host(const std::string& name) {
   const auto folder = std::filesystem::path(VIRTRAIN_BINARY_DIR) / "hosts" / name;
   REQUIRE(std::filesystem::exists(folder));
   return vmctl::load_inventory(folder);
+}
+
+inline Plan plan_of(const Scenario& s, const vmctl::Inventory& inventory) {
+  return make_plan(s, inventory, false);
+}
+
+/// Of the plan's first case.
+inline const NodePlacement& node(const Plan& plan, std::size_t tenant, std::size_t n = 0) {
+  return plan.placements.at(0).tenants.at(tenant).nodes.at(n);
+}
+
+inline vmctl::HostDevice& at(vmctl::Inventory& inventory, const std::string& address) {
+  for (auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (auto& device : *list) {
+      if (device.function.address == address) { return device; }
+    }
+  }
+  throw std::runtime_error("no device " + address);
 }
 
 /// Why there is no plan, which ends with this exit status; "(planned)" if there is one.

@@ -61,6 +61,37 @@ TEST_CASE("checks that do not apply say when they would") {
   }
 }
 
+TEST_CASE("groups that the ACS override made are not trusted") {
+  HostTree tree("r750xa");
+  tree.write("proc/cmdline", "quiet pcie_acs_override=downstream,multifunction");
+  const auto finding = tree.examine("IOM-2");
+  CHECK(finding.status == CheckStatus::failed);
+  CHECK(finding.severity == Severity::warns);
+  CHECK_THAT(finding.found, virtrain::test::Contains("pcie_acs_override is on the kernel's command line"));
+}
+
+TEST_CASE("reserved pages of 1 GiB are of use only where they are the default") {
+  HostTree tree("r750xa");
+  tree.write("sys/devices/system/node/node0/hugepages/hugepages-1048576kB/free_hugepages", "9");
+  const auto finding = tree.examine("MEM-1");
+  CHECK(finding.status == CheckStatus::failed);
+  CHECK_THAT(finding.fix, virtrain::test::Contains("default_hugepagesz=1G"));
+}
+
+TEST_CASE("the address bits of a VM's CPU and the time that guests have are the plan's") {
+  HostTree tree("hgx-h200");
+  tree.want({{GrantKind::passthrough, "0000:18:00.0"}});
+  tree.plan().boot_timeout_ns = 60'000'000'000;
+  CHECK_THAT(tree.examine("VER-3").found, virtrain::test::Contains("boot_timeout is 60 s"));
+  tree.write("proc/cpuinfo",
+             "processor\t: 0\nflags\t\t: vmx\naddress sizes\t: 52 bits physical, 57 bits virtual");
+  CHECK(tree.examine("BAR-1").status == CheckStatus::ok);
+  tree.plan().vms[0].address_bits = address_bits_of_named_cpu;
+  const auto finding = tree.examine("BAR-1");
+  CHECK(finding.status == CheckStatus::failed);
+  CHECK(finding.severity == Severity::blocks);
+}
+
 TEST_CASE("VMs of no NUMA node need hugepages, too, from whichever node has some") {
   const auto status = [](int pages) {
     HostTree tree("r750xa");

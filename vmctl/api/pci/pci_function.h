@@ -53,6 +53,10 @@ struct PciFunction {
   std::filesystem::path folder;                  ///< its folder in sysfs
 
   bool is_display() const { return class_code.starts_with("0x03"); }
+  /// Or a processing accelerator, of any vendor.
+  bool is_accelerator() const { return is_display() || class_code.starts_with("0x12"); }
+  /// It fell off the bus: what is read of it is ones only.
+  bool is_dead() const { return vendor == "0xffff"; }
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };
 

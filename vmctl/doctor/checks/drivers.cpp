@@ -199,9 +199,9 @@ CheckAnswer they_can_be_cleared(const DeviceHost& host) {
 }
 
 CheckAnswer they_are_awake(const DeviceHost& host) {
-  const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
+  auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
     if (device.function.power_state == "D3cold") { return "is in D3cold"; }
-    return device.function.vendor == "0xffff" ? "answers with ones only" : "";
+    return device.function.is_dead() ? "answers with ones only" : "";
   });
   return none_of(offenders, "every device answers",
                  "remove and rescan it, else switch the host off and on; then write 0 to its d3cold_allowed");

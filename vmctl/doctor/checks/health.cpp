@@ -1,5 +1,7 @@
 #include <array>
 
+#include "common/contains.h"
+#include "vmctl/api/fabric.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 
@@ -29,7 +31,7 @@ CheckAnswer memory_is_sound(const DeviceHost& host) {
 }
 
 /// "250 W of 300 W" of GPUs whose limit is not their own: of use where figures are compared.
-std::string limits(const DeviceHost& host) {
+std::string power_limits(const DeviceHost& host) {
   return join(
       each_report(host.gpus(), host,
                   [](const GpuReport& report) -> std::string {
@@ -45,7 +47,7 @@ CheckAnswer clocks_are_free(const DeviceHost& host) {
   const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
     return report.slowdowns.empty() ? "" : "is slowed down: " + join(report.slowdowns, ", ");
   });
-  const auto limited = limits(host);
+  const auto limited = power_limits(host);
   return none_of(offenders,
                  "no thermal slowdown and no power brake" + (limited.empty() ? "" : "; " + limited),
                  "look at airflow, power supplies and the board's power brake; restore the limits");
@@ -81,6 +83,34 @@ CheckAnswer fabric_is_up(const DeviceHost& host) {
                  "with 802 (system not yet initialized)");
 }
 
+/// Of the plan's VMs; without a plan, of one with two of the board's GPUs.
+CheckAnswer vms_have_a_fabric(const DeviceHost& host) {
+  Words lacks;
+  bool is_certain = false;
+  const auto look = [&](const std::vector<PlacedDevice>& devices) {
+    const auto lack = fabric_lack(host.inventory, devices);
+    if (!lack.words.empty() && !contains(lacks, lack.words)) { lacks.push_back(lack.words); }
+    is_certain = is_certain || (!lack.words.empty() && lack.is_certain);
+  };
+  if (host.demand) {
+    for (const auto& vm : host.demand->vms) { look(vm.devices); }
+  } else {
+    std::vector<PlacedDevice> two;
+    const auto active = active_partitions(host.inventory);
+    for (const auto* gpu : host.gpus()) {
+      const bool is_in = active.empty() || contains(active.front(), gpu->function.address);
+      if (is_in && two.size() < (active.empty() ? 2 : active.front().size())) {
+        two.push_back(placed({GrantKind::passthrough, gpu->function.address}, *gpu));
+      }
+    }
+    look(two);
+  }
+  auto answer = none_of(lacks, "VMs with several GPUs have active partitions of the Fabric Manager",
+                        "docs/gpu-host.md, HGX boards");
+  answer.severity = host.demand && is_certain ? Severity::blocks : Severity::warns;
+  return answer;
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> health_checks() {
@@ -89,6 +119,8 @@ std::span<const DeviceCheck> health_checks() {
       DeviceCheck{"CLK-1", Severity::invalidates, reported, has_reports, clocks_are_free},
       DeviceCheck{"FAB-1", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
                   has_nvswitches, fabric_is_up},
+      DeviceCheck{"FAB-2", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
+                  has_nvswitches, vms_have_a_fabric},
   };
   return checks;
 }

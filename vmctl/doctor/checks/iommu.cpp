@@ -1,5 +1,6 @@
 #include <array>
 
+#include "common/contains.h"
 #include "vmctl/devices/isolation.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
@@ -38,10 +39,16 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
     }
     return strangers.empty() ? "" : "shares its IOMMU group with " + join(strangers, " ");
   });
+  if (offenders.empty() && value(host, "proc/cmdline").find("pcie_acs_override=") != std::string::npos) {
+    return {
+        "pcie_acs_override is on the kernel's command line: groups show less sharing than there is, so a "
+        "device may reach another tenant's memory past the IOMMU",
+        "take it off, and lend what then shares a group to one VM", Severity::warns};
+  }
   return none_of(
       offenders, "each device's group holds its own functions only",
-      "move the card to another slot, or lease the whole group; not by the ACS override patch, which only "
-      "hides the sharing");
+      "move the card to another slot, or lease the whole group (devices.select allows all of it, and one VM "
+      "gets it); not by the ACS override patch, which only hides the sharing");
 }
 
 CheckAnswer interrupts_are_remapped(const DeviceHost& host) {
@@ -75,6 +82,33 @@ CheckAnswer acs_is_on(const DeviceHost& host) {
   return answer;
 }
 
+/// Those of one VM of the plan, or all: GPUs of which some are not joined by NVLink.
+bool lack_nvlink(const std::vector<const HostDevice*>& gpus) {
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    for (std::size_t k = i + 1; k < gpus.size(); ++k) {
+      if (!contains(gpus[i]->nvlink_peers, gpus[k]->function.address)) { return true; }
+    }
+  }
+  return false;
+}
+
+CheckAnswer peers_meet_below_the_root(const DeviceHost& host) {
+  const auto gpus = host.gpus();
+  const bool is_on = std::ranges::any_of(gpus, [](const auto* gpu) { return gpu->has_acs_above; });
+  if (!is_on || !lack_nvlink(gpus)) {
+    return {"GPUs reach each other by NVLink, or below a bridge without ACS"};
+  }
+  return {
+      "ACS sends peer-to-peer traffic of GPUs without NVLink through the root complex, where on bare metal "
+      "it may halve or hang; a VM has none of it unless devices.clique says so",
+      "leave ACS on where tenants share the host (no pci=noacs); set NCCL_P2P_DISABLE: \"1\" in "
+      "workload.env for both arms, or devices.clique for VMs, and compare such arms"};
+}
+
+bool has_several_gpus(const DeviceHost& host) {
+  return acs_is_readable(host) && host.gpus().size() > 1;
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> iommu_checks() {
@@ -86,6 +120,8 @@ std::span<const DeviceCheck> iommu_checks() {
       DeviceCheck{"ACS-1", Severity::invalidates,
                   "bridges above the devices have ACS, and we may read their configuration space (root)",
                   acs_is_readable, acs_is_on},
+      DeviceCheck{"ACS-2", Severity::warns, "bridges above several GPUs have ACS, and we may read it (root)",
+                  has_several_gpus, peers_meet_below_the_root},
   };
   return checks;
 }

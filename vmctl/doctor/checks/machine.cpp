@@ -63,6 +63,13 @@ CheckAnswer is_no_virtual_machine(const DeviceHost& host) {
   return {"the host is itself a virtual machine", "figures are nested and say so; measure on bare metal"};
 }
 
+CheckAnswer is_x86(const DeviceHost& host) {
+  const auto& architecture = host.inventory.architecture;
+  if (architecture == supported_architecture) { return {architecture}; }
+  return {"this is an " + architecture + " host: virtrain makes VMs and slices on x86_64 hosts only",
+          "use an x86_64 host"};
+}
+
 bool has_kvm(const DeviceHost& host) {
   return exists(host, "dev/kvm");
 }
@@ -229,6 +236,7 @@ std::span<const DeviceCheck> machine_checks() {
       DeviceCheck{"KVM-1", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_opens},
       DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
       DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
+      DeviceCheck{"CPU-2", Severity::blocks, when_always, always, is_x86},
       DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
       DeviceCheck{"CVM-1", Severity::blocks, "a plan has confidential VMs", wants_confidential_vms,
                   confidential_vms_start},

@@ -64,6 +64,11 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
   if (host.demand) { return none_of(lacking, "hugepages free: " + join(free, ", "), fix); }
   const auto& nodes = host.inventory.numa_nodes;
   const bool any = std::ranges::any_of(nodes, [](const auto& node) { return node.free_hugepages_1gib > 0; });
+  if (any && host.inventory.hugepage_bytes != gib) {
+    return {fmt::format("1 GiB pages free: {}; VMs get the default size, which is {}", join(free, ", "),
+                        format_size(host.inventory.hugepage_bytes)),
+            "add default_hugepagesz=1G to the kernel's command line", Severity::warns};
+  }
   if (any) { return {"1 GiB pages free: " + join(free, ", ")}; }
   return {"no 1 GiB page is free: a VM with a GPU has all its memory pinned, page by page", fix,
           Severity::warns};
@@ -134,52 +139,39 @@ CheckAnswer memory_is_their_own(const DeviceHost& host) {
   return {join(wrong, "; "), join(fixes, "; ")};
 }
 
-/// "address sizes\t: 46 bits physical, 57 bits virtual": what a guest gets that is told the host's width.
-int address_bits(const DeviceHost& host) {
-  const auto text = line_value(text_of(host, "proc/cpuinfo"), "address sizes");
-  const auto words = words_of(text);
-  return words.empty() ? 0 : static_cast<int>(parse_integer(words[0]).value_or(0));
-}
-
 bool knows_address_bits(const DeviceHost& host) {
-  return has_rebound(host) && address_bits(host) > 0;
+  return has_rebound(host) && host.inventory.address_bits > 0;
 }
 
-/// What the firmware has to find room for: each BAR of a power of two, twice the sum for their alignment.
-std::uint64_t window_bytes(const std::vector<Bar>& bars) {
-  std::uint64_t sum = 0;
-  for (const auto& bar : bars) {
-    if (bar.is_64bit) { sum += bar.bytes; }
-  }
-  return 2 * sum;
-}
-
-/// Of the VM that needs most; without a plan, of one with every GPU.
-std::uint64_t largest_window_bytes(const DeviceHost& host) {
-  std::uint64_t most = 0;
+/// The VM of the plan with the least room left, or without a plan one with every GPU: what its regions need,
+/// and its address bits.
+std::pair<std::uint64_t, int> tightest_vm(const DeviceHost& host) {
+  const int own_bits = host.inventory.address_bits;
+  std::pair<std::uint64_t, int> tightest{0, own_bits};
   if (!host.demand) {
-    for (const auto* gpu : host.rebound()) { most += window_bytes(gpu->function.bars); }
-    return most;
+    std::vector<PlacedDevice> gpus;
+    for (const auto* gpu : host.rebound()) { gpus.push_back(placed({}, *gpu)); }
+    return {region_bytes(gpus), own_bits};
   }
+  const auto left = [](const auto& vm) {
+    return static_cast<double>(region_room(vm.second)) - static_cast<double>(vm.first);
+  };
   for (const auto& vm : host.demand->vms) {
-    std::uint64_t needed = 0;
-    for (const auto& device : vm.devices) { needed += window_bytes(device.bars); }
-    most = std::max(most, needed);
+    const std::pair one(region_bytes(vm.devices), vm.address_bits > 0 ? vm.address_bits : own_bits);
+    if (left(one) < left(tightest)) { tightest = one; }
   }
-  return most;
+  return tightest;
 }
 
 CheckAnswer bars_fit(const DeviceHost& host) {
-  const auto needed = largest_window_bytes(host);
-  // The firmware keeps an eighth of the guest's addresses for BARs (OVMF, PlatformPei).
-  const auto window = (1ULL << static_cast<unsigned>(address_bits(host))) / 8;
+  const auto [needed, bits] = tightest_vm(host);
   const auto found =
-      fmt::format("{} for BARs with {} address bits, {} needed {}", format_size(window), address_bits(host),
+      fmt::format("{} for BARs with {} address bits, {} needed {}", format_size(region_room(bits)), bits,
                   format_size(needed), host.demand ? "by the largest VM" : "by a VM of all GPUs");
-  if (needed <= window) { return {found}; }
+  if (needed <= region_room(bits)) { return {found}; }
   return {found,
-          "maxphysaddr mode='passthrough' on a host with more address bits, fewer GPUs a VM, or a larger "
-          "opt/ovmf/X-PciMmio64Mb (guest: BAR1 is 0M @ 0x0)",
+          "guest.cpu_model: host (maxphysaddr mode='passthrough') on a host with more address bits, fewer "
+          "GPUs a VM, or a larger opt/ovmf/X-PciMmio64Mb (guest: BAR1 is 0M @ 0x0)",
           host.demand ? Severity::blocks : Severity::warns};
 }
 

@@ -7,8 +7,6 @@
 namespace virtrain::vmctl {
 namespace {
 
-constexpr std::uint64_t huge_bar_bytes = 64ULL << 30;
-
 /// What VMs get: as planned, or without a plan every GPU in the form that it offers.
 std::vector<PlacedDevice> wanted(const DeviceHost& host) {
   if (host.demand) { return host.demand->devices(); }
@@ -61,7 +59,7 @@ bool has_huge_bars(const DeviceHost& host) {
   const auto gpus = host.gpus();
   return std::ranges::any_of(gpus, [](const auto* gpu) {
     const auto& bars = gpu->function.bars;
-    return std::ranges::any_of(bars, [](const auto& bar) { return bar.bytes >= huge_bar_bytes; });
+    return std::ranges::any_of(bars, [](const auto& bar) { return bar.bytes >= huge_region_bytes; });
   });
 }
 
@@ -71,6 +69,14 @@ CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
   Words old;
   if (!is_since(kernel, 6, 12)) { old.push_back(kernel); }
   if (!is_since(qemu, 9, 2)) { old.push_back(qemu); }
+  constexpr std::int64_t second_ns = 1'000'000'000;
+  const auto timeout_ns = host.demand ? host.demand->boot_timeout_ns : 0;
+  if (!old.empty() && timeout_ns > 0 && timeout_ns < slow_boot_timeout_ns) {
+    return {fmt::format("BARs of 64 GiB and more are mapped page by page by {}, which takes minutes, and "
+                        "boot_timeout is {} s",
+                        join(old, " and "), timeout_ns / second_ns),
+            fmt::format("raise boot_timeout to {} s or more", slow_boot_timeout_ns / second_ns)};
+  }
   return none_of(
       old.empty() ? old : Words{"BARs of 64 GiB and more are mapped page by page by " + join(old, " and ")},
       kernel + (qemu.empty() ? "" : ", " + qemu),

@@ -154,6 +154,41 @@ bool is_pci_of_host(pugi::xml_node node) {
   return (name == "hostdev" && type == "pci") || (name == "interface" && type == "hostdev");
 }
 
+/// A function of a card that is lent with it and that the guest does not get.
+bool is_unassigned(pugi::xml_node node) {
+  const auto addresses = node.children("address");
+  return std::ranges::any_of(addresses, [](const auto& address) {
+    return std::string(address.attribute("type").value()) == "unassigned";
+  });
+}
+
+/// "0000:31:00.0" of QEMU's "vfio-pci,host=31:00.0,bus=…" or of its JSON form; nothing of other arguments.
+std::optional<std::string> host_of_argument(const std::string& argument) {
+  if (argument.find("vfio-pci") == std::string::npos) { return std::nullopt; }
+  for (const std::string_view key :
+       {"sysfsdev=/sys/bus/pci/devices/", "host=", "\"host\":\"", "\"host\": \""}) {
+    const auto at = argument.find(key);
+    if (at == std::string::npos) { continue; }
+    const auto rest = std::string_view(argument).substr(at + key.size());
+    std::string address(rest.substr(0, rest.find_first_of(",\"}")));
+    return std::ranges::count(address, ':') == 1 ? "0000:" + address : address;
+  }
+  return std::nullopt;
+}
+
+/// Devices that libvirt hands to QEMU unread.
+std::vector<std::string> devices_of_commandline(pugi::xml_node domain) {
+  std::vector<std::string> words;
+  for (auto argument : domain.child("qemu:commandline").children("qemu:arg")) {
+    if (const auto host = host_of_argument(argument.attribute("value").value())) {
+      words.push_back(excerpt(*host) +
+                      ": it is lent by qemu:commandline, where libvirt does not say its address in the guest "
+                      "(use a <hostdev> of type pci)");
+    }
+  }
+  return words;
+}
+
 /// "mediated device af5972fb-… (0000:05:00.0 in the guest)".
 std::string mediated_words(pugi::xml_node device, const BusNumbers& numbers) {
   const auto plug = plug_of(device);
@@ -275,6 +310,7 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
   ForeignDomain found;
   found.name = domain.child("name").text().get();
   found.host_nodes_of_cells = nodes_of_cells(domain);
+  found.left_out = devices_of_commandline(domain);
   const auto devices = domain.child("devices");
   const BusNumbers numbers(controllers_of(devices));
   for (auto node : devices.children()) {
@@ -285,6 +321,11 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
     const auto host_address = host_address_of(node);
     if (host_address.empty()) { continue; }
     const auto plug = plug_of(node);
+    if (is_unassigned(node)) {
+      found.left_out.push_back(host_address +
+                               ": its address is of type unassigned, so the guest does not see it");
+      continue;
+    }
     if (!plug) {
       refuse("device " + host_address +
              " has no address in the guest yet; define the domain and take what `virsh dumpxml` prints");
@@ -304,6 +345,7 @@ std::vector<std::string> left_out_of_topology(const ForeignDomain& domain,
     words.push_back(fmt::format("{} ({} in the guest): this host has no such device", device.host_address,
                                 device.guest_address));
   }
+  words.insert(words.end(), domain.left_out.begin(), domain.left_out.end());
   for (const auto& one : domain.mediated) {
     words.push_back(one + ": the domain's XML does not say which GPU it is a part of");
   }

@@ -19,14 +19,15 @@ struct ForeignDevice {
 struct ForeignDomain {
   std::string name;
   std::vector<ForeignDevice> devices;
-  std::vector<std::string> mediated;                  ///< devices, for people: UUID and address in the guest
+  std::vector<std::string> mediated;  ///< devices, for people: UUID and address in the guest
+  std::vector<std::string> left_out;  ///< other devices that have no place in its topology, with the reason
   std::vector<std::vector<int>> host_nodes_of_cells;  ///< by guest cell, from numatune's memnodes
 };
 
 /// Pure: reads what `virsh dumpxml` prints. In libvirt's XML a bus is the index of a controller; firmware and
 /// kernel number buses depth first, in the order of slots, from each root bus. Throws Error(bad_input) for
-/// what is not the XML of one domain, for a device without its address in the guest, and for controllers in a
-/// circle.
+/// what is not the XML of one domain, for a device whose address in the guest is not yet said, and for
+/// controllers in a circle.
 ForeignDomain read_foreign_domain(const std::string& xml);
 
 /// Pure: what of the domain NCCL's topology lacks though NCCL may use it, and why: devices that the host does

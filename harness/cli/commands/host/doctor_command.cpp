@@ -28,9 +28,14 @@ using nlohmann::json;
 struct DoctorArguments {
   std::string scenario;
   std::string inventory = "/";
+  std::string record;
   bool devices = false;
   results::Format format = results::Format::table;
 };
+
+/// Vendors of management controllers, whose displays nobody takes for an accelerator.
+constexpr const char* aspeed = "0x1a03";
+constexpr const char* matrox = "0x102b";
 
 json finding_json(const Finding& f) {
   return {{"id", f.id},
@@ -129,12 +134,38 @@ bool is_about_kvm(const Finding& finding) {
   return finding.id == "KVM-1" || finding.id == "KVM-2";
 }
 
+/// "; it has 3 accelerators of other vendors (…), and 0000:2c:00.0 answers with ones only".
+std::string words_on_other_accelerators(const vmctl::Inventory& inventory) {
+  std::vector<std::string> others, dead;
+  for (const auto& device : inventory.other_devices) {
+    const auto& pci = device.function;
+    if (!pci.is_accelerator()) { continue; }
+    if (pci.is_dead()) {
+      dead.push_back(pci.address);
+    } else if (pci.vendor != aspeed && pci.vendor != matrox) {
+      others.push_back(fmt::format("{} ({})", pci.address, printable(device.name)));
+    }
+  }
+  std::string words;
+  if (!others.empty()) {
+    words +=
+        fmt::format("; it has {} of other vendors, which virtrain cannot train on: {}",
+                    counted(others.size(), "GPU or accelerator", "GPUs or accelerators"), join(others, ", "));
+  }
+  if (!dead.empty()) {
+    words += fmt::format("; {} {} with ones only and {} lost until the host is switched off and on",
+                         join(dead, ", "), dead.size() == 1 ? "answers" : "answer",
+                         dead.size() == 1 ? "is" : "are");
+  }
+  return words;
+}
+
 /// Whether the host can lend GPUs, in plain words.
 void print_device_summary(const vmctl::Inventory& inventory, const std::vector<Finding>& devices) {
   std::vector<std::string> lacking;
   if (std::none_of(inventory.devices.begin(), inventory.devices.end(),
                    [](const auto& device) { return device.device_class == vmctl::DeviceClass::gpu; })) {
-    lacking.emplace_back("it has no NVIDIA GPU");
+    lacking.push_back("it has no NVIDIA GPU" + words_on_other_accelerators(inventory));
   }
   for (const auto& f : devices) {
     if (blocks(f) || (is_about_kvm(f) && f.status == CheckStatus::failed)) {
@@ -189,6 +220,12 @@ void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) 
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(arguments.scenario, true); }
+  if (!arguments.record.empty()) {
+    vmctl::local_host()->record(arguments.record);
+    fmt::print(std::cout, "{}: this host; use it elsewhere with plan, doctor or topology --inventory\n",
+               excerpt(arguments.record, 4096));
+    return;
+  }
   if (arguments.devices) { return list_devices(arguments); }
   const auto examined = vmctl::local_host(arguments.inventory);
   const auto inventory = examined->inventory(false);
@@ -232,10 +269,19 @@ void add_doctor_command(Cli& cli) {
                    "A recorded host, a folder with its proc/ and sys/ files: its devices only")
       ->check(CLI::ExistingDirectory)
       ->excludes(scenario);
+  doctor
+      ->add_option(
+          "--record", examined->record,
+          "Write what plans and checks read of this host into a new folder, for --inventory on another "
+          "machine (root reads more)")
+      ->type_name("DIR")
+      ->excludes("--inventory")
+      ->excludes(scenario);
   add_format_option(*doctor, examined->format);
   doctor->footer(
       "Examples:\n  virtrain doctor\n  virtrain doctor scenarios/dell-r750xa.yaml --format json\n"
-      "  virtrain doctor --devices --format json\n  virtrain doctor --inventory r750xa");
+      "  virtrain doctor --devices --format json\n  virtrain doctor --record r750xa\n  virtrain doctor "
+      "--inventory r750xa");
   doctor->callback([examined, &cli] { examine(*examined, cli); });
 }
 

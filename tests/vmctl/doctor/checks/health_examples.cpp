@@ -21,6 +21,7 @@ Change fabric_manager(const std::string& version) {
 }  // namespace
 
 Examples health_examples() {
+  constexpr const char* fabric_configuration = "usr/share/nvidia/nvswitch/fabricmanager.cfg";
   constexpr const char* sound =
       "<ecc_mode><current_ecc>Enabled</current_ecc><pending_ecc>Enabled</pending_ecc></"
       "ecc_mode><ecc_errors><volatile>"
@@ -43,6 +44,12 @@ Examples health_examples() {
       {"FAB-1",
        {fabric_manager("535.129.03"), fabric_manager("535.104.12"),
         "Fabric Manager 535.104.12 with driver 535.129.03", "hgx-h200"}},
+      {"FAB-2",
+       {both(writes(fabric_configuration, "FABRIC_MODE=1\n"),
+             writes("var/lib/virtrain/fmpm-list.json",
+                    R"({"partitionInfo": [{"partitionId": 3, "isActive": 1, "gpuInfo": [
+                       {"pciBusId": "00000000:18:00.0"}, {"pciBusId": "00000000:30:00.0"}]}]})")),
+        writes(fabric_configuration, "FABRIC_MODE=0\n"), "FABRIC_MODE is 0 here", "hgx-h200"}},
   };
 }
 

@@ -25,6 +25,9 @@ Examples iommu_examples() {
        {[](HostTree& tree) { tree.write_config(bridge_address, 0x000d, 0x1d); },
         [](HostTree& tree) { tree.write_config(bridge_address, 0x000d, 0x09); },
         "0000:16:02.0 without RR UF"}},
+      {"ACS-2",
+       {[](HostTree& tree) { tree.write_config(bridge_address, 0x000d, 0x09); },
+        [](HostTree& tree) { tree.write_config(bridge_address, 0x000d, 0x1d); }, "through the root complex"}},
   };
 }
 

@@ -46,6 +46,8 @@ Examples machine_examples() {
       {"KVM-3",
        {as_it_is, writes("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu svm hypervisor"),
         "itself a virtual machine"}},
+      {"CPU-2",
+       {as_it_is, writes("proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\n"), "an aarch64 host"}},
       {"KVM-4", {kvm(std::filesystem::perms{0660}), kvm(std::filesystem::perms{0600}), "0600 group kvm"}},
       {"CVM-1", {both(confidential, writes(snp, "Y")), both(confidential, writes(snp, "N")), "sev_snp is N"}},
       {"CPU-1",

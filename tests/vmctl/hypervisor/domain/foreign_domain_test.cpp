@@ -119,6 +119,22 @@ TEST_CASE("topology of others: what the file lacks is named, with its addresses"
   CHECK(left_out_of_topology(read_foreign_domain(xml), hgx_devices(), {disk}).size() == 1);
 }
 
+TEST_CASE("topology of others: what has no address in the guest, or none that libvirt knows, is named") {
+  const auto domain = read_foreign_domain(
+      foreign(hostdev("0x18", "0x01") +
+              "<hostdev mode='subsystem' type='pci'><source><address domain='0x0000' bus='0x30' slot='0x00' "
+              "function='0x0'/></source><address type='unassigned'/></hostdev></devices><qemu:commandline>"
+              "<qemu:arg value='-device'/><qemu:arg value='vfio-pci,host=48:00.0,bus=pcie.0'/>"
+              "<qemu:arg value='{\"driver\":\"vfio-pci\",\"host\":\"0000:60:00.0\"}'/>"
+              "<qemu:arg value='virtio-net,host=1'/></qemu:commandline><devices>"));
+  CHECK(domain.devices.size() == 1);
+  const auto words = left_out_of_topology(domain, hgx_devices(), {});
+  REQUIRE(words.size() == 3);
+  CHECK_THAT(words[0], Contains("0000:48:00.0: it is lent by qemu:commandline"));
+  CHECK_THAT(words[1], Contains("0000:60:00.0: it is lent by qemu:commandline"));
+  CHECK_THAT(words[2], Contains("0000:30:00.0: its address is of type unassigned"));
+}
+
 TEST_CASE("topology of others: addresses behind Intel VMD have domains of five digits") {
   auto xml = hostdev("0xe1", "0x01");
   xml.replace(xml.find("domain='0x0000'"), 15, "domain='0x10000'");

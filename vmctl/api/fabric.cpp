@@ -1,0 +1,93 @@
+#include "vmctl/api/fabric.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+constexpr int shared_mode = 1;
+constexpr const char* symptom =
+    "without it CUDA fails in the guest with error 802 (system not yet initialized)";
+constexpr const char* whole_board =
+    "or lend the whole board: select all of its GPUs and NVSwitches by address, for one VM";
+
+std::size_t count_of_class(const std::vector<HostDevice>& devices, DeviceClass device_class) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      devices, [&](const auto& device) { return device.device_class == device_class; }));
+}
+
+/// In order.
+std::vector<std::string> whole_gpus(const std::vector<PlacedDevice>& devices) {
+  std::vector<std::string> gpus;
+  for (const auto& device : devices) {
+    if (device.device_class == DeviceClass::gpu && device.grant.kind == GrantKind::passthrough) {
+      gpus.push_back(device.grant.address);
+    }
+  }
+  std::ranges::sort(gpus);
+  return gpus;
+}
+
+std::string fitting_partitions(const Inventory& inventory, std::size_t gpus) {
+  std::vector<std::string> fitting;
+  for (const auto& partition : inventory.fabric_partitions) {
+    if (partition.gpus.size() != gpus) { continue; }
+    fitting.push_back(fmt::format("{} ({}{})", partition.id, join(partition.gpus, " "),
+                                  partition.is_active ? ", active" : ""));
+  }
+  return fitting.empty() ? fmt::format("no partition has {} GPUs", gpus)
+                         : "partitions that fit: " + join(fitting, ", ");
+}
+
+std::string lack_of_partition(const Inventory& inventory, const std::vector<std::string>& gpus) {
+  if (inventory.fabric_mode == shared_mode) {
+    return fmt::format(
+        "no active partition has just the GPUs {}, and {}; {} (activate one with fmpm -a ID and select its "
+        "GPUs by address, {})",
+        join(gpus, " "), symptom, fitting_partitions(inventory, gpus.size()), whole_board);
+  }
+  return fmt::format(
+      "the host keeps the NVSwitches of {}, and a VM with {} of the board needs an active partition of the "
+      "Fabric Manager: {}{} (set FABRIC_MODE=1 in fabricmanager.cfg, see the partitions of {} with fmpm -l, "
+      "activate one with fmpm -a ID; {})",
+      join(gpus, " "), counted(gpus.size(), "GPU"), symptom,
+      inventory.fabric_mode ? fmt::format("; FABRIC_MODE is {} here", *inventory.fabric_mode) : "",
+      counted(gpus.size(), "GPU"), whole_board);
+}
+
+}  // namespace
+
+FabricLack fabric_lack(const Inventory& inventory, const std::vector<PlacedDevice>& devices) {
+  const auto switches = count_of_class(inventory.devices, DeviceClass::nvswitch);
+  const auto gpus = whole_gpus(devices);
+  if (switches == 0) { return {}; }
+  const auto lent = static_cast<std::size_t>(std::ranges::count_if(
+      devices, [](const auto& device) { return device.device_class == DeviceClass::nvswitch; }));
+  if (lent > 0) {
+    if (lent == switches && gpus.size() == count_of_class(inventory.devices, DeviceClass::gpu)) { return {}; }
+    return {fmt::format("a VM gets {} of {} and {}: NVSwitches go to one VM together with all GPUs of "
+                        "their board",
+                        counted(lent, "NVSwitch", "NVSwitches"), switches, counted(gpus.size(), "GPU")),
+            true};
+  }
+  const bool is_joined = std::ranges::any_of(inventory.fabric_partitions, [&](const auto& partition) {
+    return partition.is_active && partition.gpus == gpus;
+  });
+  if (gpus.size() < 2 || (inventory.fabric_mode == shared_mode && is_joined)) { return {}; }
+  return {lack_of_partition(inventory, gpus), inventory.fabric_mode.has_value()};
+}
+
+std::vector<std::vector<std::string>> active_partitions(const Inventory& inventory) {
+  std::vector<std::vector<std::string>> active;
+  for (const auto& partition : inventory.fabric_partitions) {
+    if (partition.is_active) { active.push_back(partition.gpus); }
+  }
+  return active;
+}
+
+}  // namespace virtrain::vmctl

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "vmctl/api/inventory.h"
+#include "vmctl/api/placed_device.h"
+
+namespace virtrain::vmctl {
+
+/// What the GPUs of one VM lack to reach each other over the NVSwitches of their board.
+struct FabricLack {
+  std::string words;        ///< what is wrong and what to do; empty: nothing is
+  bool is_certain = false;  ///< false: this host does not say how its Fabric Manager is set
+};
+
+/// Several GPUs of a board whose NVSwitches the host keeps: their guest's CUDA fails with 802 unless an
+/// active partition of the Fabric Manager has just these GPUs. A VM with all switches needs all GPUs.
+FabricLack fabric_lack(const Inventory& inventory, const std::vector<PlacedDevice>& devices);
+
+/// Address sets of the active partitions.
+std::vector<std::vector<std::string>> active_partitions(const Inventory& inventory);
+
+}  // namespace virtrain::vmctl
