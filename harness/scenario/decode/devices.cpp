@@ -265,7 +265,13 @@ Devices decode_devices(const Field& field, Diagnostics& diagnostics) {
   in.require("kind");
   const About of_kind{
       .text = "Whole devices (passthrough), vGPUs (those backed by MIG too), virtual functions (vf), or none",
-      .example = "passthrough"};
+      .example = "passthrough",
+      .meant = {
+          {"mig",
+           "a MIG-backed vGPU is kind vgpu with a type such as A100-2-10C, which virtrain doctor --devices "
+           "lists; MIG inside one VM is kind passthrough with settings.mig"},
+          {"mdev", "a mediated device is kind vgpu"},
+          {"sriov", "virtual functions are kind vf"}}};
   const auto kind = in.one_of("kind", enum_names<DeviceKind>(), of_kind);
   if (kind) { devices.kind = static_cast<DeviceKind>(*kind); }
   if (const auto select = in.child("select", {.text = "Which devices of the host", .absent = "all GPUs"})) {

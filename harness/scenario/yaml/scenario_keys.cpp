@@ -127,6 +127,11 @@ KeyPlaces key_places(const nlohmann::ordered_json& schema) {
 
 std::string key_advice(const std::string& key, const std::string& path,
                        const std::vector<std::string>& allowed, const KeyPlaces* places) {
+  const bool is_of_tenant = path.ends_with("tenants[]");
+  if (is_of_tenant && (key == "vcpus" || key == "memory" || key == "guest")) {
+    return "all nodes of a case have the size that guest says; VMs of different sizes side by side are not "
+           "possible, an arm or a sweep may change guest for all; a tenant may have limits";
+  }
   auto near = nearest_word(key, allowed);
   std::string advice = "allowed: " + join(allowed, ", ");
   if (places != nullptr) {

@@ -108,6 +108,8 @@ struct About {
   const char* absent = nullptr;   ///< becomes "Absent: …" at the end of the description
   Schema example = nullptr;       ///< null: made from the default, the allowed words or a mapping's keys
   const char* pattern = nullptr;  ///< of a text, for the schema; the reader's own refusal has words
+  /// Of one of several words: others that people write, and what they mean.
+  std::vector<std::pair<std::string, std::string>> meant = {};
 };
 
 /// Reads one YAML mapping strictly. Every getter marks its key as known; finish() refuses the rest, with the

@@ -40,6 +40,7 @@ vmctl::Inventory nvswitch_board(std::optional<int> fabric_mode) {
   return inventory;
 }
 
+const std::string sixteen_vcpus = "memory: 4GiB, vcpus: 16, pinning: numa";
 const std::string both_gpus = "{gpus_per_node: 2}";
 
 }  // namespace
@@ -77,8 +78,10 @@ TEST_CASE("a whole NVSwitch board goes to one VM, whose ranks are as many as its
     return fmt::format("{{kind: passthrough, select: {{address: [{}]}}}}", addresses);
   };
   for (const char* count : {"12", "8"}) {
-    const auto plan = plan_of(
-        hardware_scenario(select(all.substr(2)), fmt::format("{{gpus_per_node: {}}}", count)), inventory);
+    const auto plan =
+        plan_of(hardware_scenario(select(all.substr(2)), fmt::format("{{gpus_per_node: {}}}", count), {},
+                                  sixteen_vcpus),
+                inventory);
     CHECK(node(plan, 0).devices.size() == 12);
     CHECK(plan.placements[0].tenants[0].ranks_per_node == 8);
     CHECK(plan.placements[0].tenants[0].gpus_per_node == 8);
@@ -133,6 +136,7 @@ TEST_CASE("adapters are given out so that all devices together are as near to on
 
 TEST_CASE("a card holds as many MIG-backed vGPUs as it has slices, or as the driver says") {
   auto inventory = host("vendor-vfio-host");
+  for (auto& device : inventory.devices) { device.vgpus.clear(); }
   const auto rename = [&](const std::string& name, std::optional<int> most) {
     for (auto& device : inventory.devices) {
       for (auto& type : device.vgpu_types) {
@@ -154,8 +158,9 @@ TEST_CASE("a card holds as many MIG-backed vGPUs as it has slices, or as the dri
   rename("NVIDIA A30-2-12C", {});
   CHECK_THAT(words("A30-2-12C"), Contains("vendor-vfio-host has 2"));
   rename("NVIDIA H100-2-20C", {});
-  for (auto& device : inventory.devices) { device.vgpus.clear(); }
   CHECK(words("H100-2-20C") == "(planned)");
+  inventory.devices.back().vgpus = {"type 1150"};  // it has a slice at least
+  CHECK_THAT(words("H100-2-20C"), Contains("vendor-vfio-host has 2"));
 }
 
 TEST_CASE("an IOMMU group of two GPUs goes to one VM, and to no two") {
