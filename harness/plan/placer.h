@@ -55,8 +55,6 @@ class Placer {
   std::vector<int> neighbour_cores(const Placement& placement, const Neighbour& neighbour,
                                    CoreAllocator& cores, std::vector<std::string>& problems) const;
   void check_vms(const Placement& placement);
-  void check_vm_memory(const Placement& placement);
-  void check_vm_devices(const Placement& placement, const NodePlacement& node);
   DeviceChoice take_board(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant);
 
   const Scenario& scenario_;

@@ -1,7 +1,7 @@
 #include <array>
 
 #include "common/contains.h"
-#include "vmctl/api/fabric.h"
+#include "vmctl/api/limits/fabric.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 

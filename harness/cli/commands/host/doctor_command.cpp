@@ -196,9 +196,14 @@ void list_devices(const DoctorArguments& arguments) {
   for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
     fmt::print(std::cout, "{}\n", dump_json(devices_json(listing), 2));
-  } else if (listing.devices.empty() && arguments.format == results::Format::table) {
+    return;
+  }
+  const bool has_ours = std::ranges::any_of(
+      listing.devices, [](const auto& device) { return device.device_class != vmctl::DeviceClass::other; });
+  if (!has_ours && arguments.format == results::Format::table) {
     fmt::print(std::cout, "no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
-  } else {
+  }
+  if (!listing.devices.empty() || arguments.format != results::Format::table) {
     fmt::print(std::cout, "{}",
                results::render(devices_table(listing), arguments.format, screen_of_stdout()));
   }

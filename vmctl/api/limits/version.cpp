@@ -1,4 +1,4 @@
-#include "vmctl/api/version.h"
+#include "vmctl/api/limits/version.h"
 
 #include <cstdlib>
 #include <utility>

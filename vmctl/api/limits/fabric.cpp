@@ -1,4 +1,4 @@
-#include "vmctl/api/fabric.h"
+#include "vmctl/api/limits/fabric.h"
 
 #include <fmt/format.h>
 
