@@ -70,12 +70,27 @@ class Comparer {
         results.push_back(compare_case(one, ours, theirs, arm));
       }
     }
+    note_gpus_of_one_node(results);
     for (const bool of_virtualization : {true, false}) { correct_for_family(results, of_virtualization); }
     judge_sweeps(results, request_.settings);
     return results;
   }
 
  private:
+  /// Speedups are over nodes. Of data that varies the GPUs of one node alone there are none, which is said.
+  void note_gpus_of_one_node(std::vector<CaseComparison>& results) const {
+    std::set<std::int64_t> nodes, gpus;
+    for (const auto& row : index_.data().rows) {
+      nodes.insert(row.nodes);
+      gpus.insert(row.gpus_per_node);
+    }
+    if (results.empty() || nodes != std::set<std::int64_t>{1} || gpus.size() < 2) { return; }
+    results.front().notes.emplace_back(
+        "no speedup: it is over nodes (cases named FAMILY/NODES), and these cases differ in the GPUs of one "
+        "node; "
+        "compare their images/s");
+  }
+
   /// An arm that somebody asked for is in the data, or at least in a plan.
   void require_arm(const char* side, const std::string& name) const {
     if (name.empty() || name == arm_bare_metal || name == arm_vm || arms_.contains(name)) { return; }
@@ -157,8 +172,8 @@ class Comparer {
     judge_comparability(baseline, candidate, pairs, result);
     flag(result);
     if (request_.explain && result.test) {
-      result.explanation = explain(result.test->ratio, index_.evidence(one.name, baseline),
-                                   index_.evidence(one.name, candidate));
+      const auto [ours, theirs] = index_.evidence(one.name, baseline, candidate);
+      result.explanation = explain(result.test->ratio, ours, theirs);
     }
     return result;
   }
@@ -455,7 +470,7 @@ std::vector<CaseComparison> compare(const Store& store, const CompareRequest& re
   const bool needs_power =
       std::ranges::any_of(data.rows, [](const auto& row) { return sweeps_power(row.case_name); });
   if (request.explain || needs_power) { data.numbers = store.comparison_numbers(experiments); }
-  if (!request.predict.empty()) { data.sweeps = store.comparison_sweeps(experiments); }
+  if (request.explain || !request.predict.empty()) { data.probes = store.comparison_probes(experiments); }
   auto result = compare(data, request);
   if (result.empty()) {
     throw Error(

@@ -55,6 +55,16 @@ bool sends_half(const nlohmann::json& workload) {
   return (precision == "fp16" || precision == "bf16") && micro_batches(workload) == 1;
 }
 
+/// Of a collective between nodes; where nobody said how many those were, each rank is one. None of others,
+/// and of figures whose data was wrong.
+std::optional<AllReducePoint> all_reduce_point(const Probe& probe) {
+  const auto ranks = probe.nodes.value_or(probe.ranks.value_or(1));
+  const auto bytes = static_cast<double>(probe.size_bytes.value_or(0));
+  const bool is_one = probe.name == "all_reduce" && probe.unit == "B/s" && bytes > 0 && probe.value > 0;
+  if (!is_one || ranks < 2 || probe.wrong.value_or(0) > 0) { return std::nullopt; }
+  return AllReducePoint{ranks, bytes, probe.seconds.value_or(bytes / probe.value)};
+}
+
 }  // namespace
 
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
@@ -223,19 +233,38 @@ Evidence DataIndex::evidence(const std::string& case_name, const Side& side) con
     for (const auto& [key, values] : facts) { evidence.facts[key].insert(values.begin(), values.end()); }
   }
   std::map<std::string, std::pair<double, double>> sums;
-  // Probes belong to an arm, not to a case.
-  for (const auto& key : {CaseAndArm{case_name, side.selector.arm}, CaseAndArm{"", side.selector.arm}}) {
-    const auto found = numbers_.find(key);
-    if (found == numbers_.end()) { continue; }
-    for (const auto* number : found->second) {
-      if (!means(side.selector, number->experiment)) { continue; }
-      auto& [sum, count] = sums[number->name];
-      sum += number->value * static_cast<double>(number->count);
-      count += static_cast<double>(number->count);
-    }
+  const auto found = numbers_.find({case_name, side.selector.arm});
+  if (found == numbers_.end()) { return evidence; }
+  for (const auto* number : found->second) {
+    if (!means(side.selector, number->experiment)) { continue; }
+    auto& [sum, count] = sums[number->name];
+    sum += number->value * static_cast<double>(number->count);
+    count += static_cast<double>(number->count);
   }
   for (const auto& [name, sum] : sums) { evidence.numbers[name] = sum.first / sum.second; }
   return evidence;
+}
+
+std::vector<const Probe*> DataIndex::probes(const Selector& selector) const {
+  std::vector<const Probe*> probes;
+  for (const auto& [experiment, probe] : data_.probes) {
+    if (probe.arm == selector.arm && means(selector, experiment)) { probes.push_back(&probe); }
+  }
+  return probes;
+}
+
+std::pair<Evidence, Evidence> DataIndex::evidence(const std::string& case_name, const Side& baseline,
+                                                  const Side& candidate) const {
+  auto ours = evidence(case_name, baseline), theirs = evidence(case_name, candidate);
+  // Probes belong to an arm, not to a case.
+  const auto [known, fresh] = shared_probes_.try_emplace(
+      {baseline.selector.text, baseline.selector.arm, candidate.selector.text, candidate.selector.arm});
+  if (fresh) { known->second = shared_probes(probes(baseline.selector), probes(candidate.selector)); }
+  const auto& shared = known->second;
+  ours.numbers.insert(shared.baseline.begin(), shared.baseline.end());
+  theirs.numbers.insert(shared.candidate.begin(), shared.candidate.end());
+  for (const auto& [name, words] : shared.settings) { ours.facts[name].insert(words); }
+  return {std::move(ours), std::move(theirs)};
 }
 
 ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) const {
@@ -263,10 +292,12 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
   if (evidence.images_per_step) { *evidence.images_per_step *= accumulated; }
   evidence.transport = join({transports.begin(), transports.end()}, ", ");
   std::map<std::string, std::vector<AllReducePoint>> sweeps;
-  for (const auto& point : data_.sweeps) {
-    if (point.arm == side.selector.arm && means(side.selector, point.experiment)) {
-      sweeps[point.transport].push_back({point.ranks, point.bytes, point.seconds});
-    }
+  std::map<std::string, std::set<ProbeSettings>> settings;
+  for (const auto* probe : probes(side.selector)) {
+    const auto point = all_reduce_point(*probe);
+    if (!point) { continue; }
+    sweeps[probe->transport].push_back(*point);
+    settings[probe->transport].insert(settings_of(*probe));
   }
   // Each transport has its own model: a sweep over another one says nothing about these runs.
   auto fitting = sweeps.find(evidence.transport);
@@ -274,6 +305,10 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
     fitting = sweeps.begin();
   }
   if (fitting == sweeps.end()) { return evidence; }
+  if (settings.at(fitting->first).size() > 1) {
+    evidence.several_sweeps = true;
+    return evidence;
+  }
   if (evidence.transport.empty()) { evidence.transport = fitting->first; }
   evidence.probes = fitting->second;
   return evidence;

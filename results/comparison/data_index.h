@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "results/comparison/case_rows.h"
+#include "results/comparison/causes/probe_key.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {
@@ -34,8 +36,11 @@ class DataIndex {
   ComparedFacts facts_of(const RowPairs& pairs) const;
   /// For the guard: unpaired trials.
   ComparedFacts facts_of(const Rows& baseline, const Rows& candidate) const;
-  /// Numbers and facts for the explainer.
+  /// Numbers and facts of one side, but for probes.
   Evidence evidence(const std::string& case_name, const Side& side) const;
+  /// Both sides' for the explainer, with what probes measured alike on both.
+  std::pair<Evidence, Evidence> evidence(const std::string& case_name, const Side& baseline,
+                                         const Side& candidate) const;
   /// The runs of all sizes of a weak scaling, and the sweeps that belong to them.
   ScalingEvidence scaling(const std::string& family, const Side& side) const;
   /// The newest published speedup of this case, arm and any of these scenarios.
@@ -54,6 +59,7 @@ class DataIndex {
 
   /// All of the experiment: what is known of it as a whole says nothing of some of its dates.
   bool means(const Selector& selector, std::int64_t experiment) const;
+  std::vector<const Probe*> probes(const Selector& selector) const;
   /// Those of a usable trial; the same object for all trials with the same origin, columns and facts of
   /// their own.
   const Facts& facts_of(const ComparisonRow& row) const;
@@ -72,6 +78,8 @@ class DataIndex {
   mutable std::map<std::tuple<Origin, Columns, std::vector<const ArmFact*>>, Facts> trial_facts_;
   std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
   std::map<Shape, std::vector<std::string>> alone_cases_;
+  /// By text and arm of both sides: cases share them.
+  mutable std::map<std::array<std::string, 4>, SharedProbes> shared_probes_;
 };
 
 }  // namespace virtrain::results

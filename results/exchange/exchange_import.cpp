@@ -191,6 +191,8 @@ void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const Impo
       return read_perfkit(lines, unit.settings, importer);
     case FileFormat::reframe:
       return read_reframe(lines, unit.settings, importer);
+    case FileFormat::horovod:
+      return read_horovod(lines, unit.settings, importer);
   }
 }
 

@@ -129,27 +129,22 @@ struct ArmFact {
 };
 BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value, trials))
 
-/// The mean of one number seen in an arm of a case of an experiment; the case is empty for probes.
+/// The mean of one number seen in an arm of a case of an experiment.
 struct ArmNumber {
   std::string case_name = {};
   std::string arm = {};
   std::string name = {};
   double value = 0;
-  std::int64_t count = 1;  ///< of nodes, ranks or readings in the mean
+  std::int64_t count = 1;  ///< of nodes or ranks in the mean
   std::int64_t experiment = 0;
 };
 BOOST_DESCRIBE_STRUCT(ArmNumber, (), (case_name, arm, name, value, count))
 
-/// One point of an all-reduce sweep.
-struct SweepPoint {
-  std::string arm = {};
-  std::string transport = {};
-  std::int64_t ranks = 2;  ///< nodes, where known
-  double bytes = 0;
-  double seconds = 0;
+/// One figure of a micro-benchmark of an experiment.
+struct ExperimentProbe {
   std::int64_t experiment = 0;
+  Probe probe = {};
 };
-BOOST_DESCRIBE_STRUCT(SweepPoint, (), (arm, transport, ranks, bytes, seconds))
 
 /// A mean of a published weak-scaling step, of an experiment that is not compared itself.
 struct PublishedMean {
@@ -173,8 +168,8 @@ struct ComparisonData {
   std::vector<StepTimes> step_times = {};           ///< only where tenants share a case
   std::vector<ArmFact> facts = {};
   std::vector<PublishedMean> published = {};
-  std::vector<ArmNumber> numbers = {};  ///< only where causes are asked for
-  std::vector<SweepPoint> sweeps = {};  ///< only where predictions are asked for
+  std::vector<ArmNumber> numbers = {};       ///< only where causes are asked for
+  std::vector<ExperimentProbe> probes = {};  ///< only where causes or predictions are asked for
 };
 
 }  // namespace virtrain::results

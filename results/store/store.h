@@ -132,14 +132,14 @@ class Store {
   /// When the trials of this experiment began.
   std::set<std::string> comparison_starts(const std::string& experiment) const;
   /// Means for the explainer over the valid finished trials of these experiments: telemetry within the
-  /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks, nodes and probes.
+  /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks and nodes.
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
   /// What the stressors of neighbours did, for the matrix of isolation.
   std::vector<NeighbourMean> comparison_neighbours(const std::vector<std::string>& experiments) const;
   std::vector<NeighbourRate> comparison_neighbour_rates(const std::vector<std::string>& experiments) const;
   std::vector<LaterStepRow> comparison_later_steps(const std::vector<std::string>& experiments) const;
-  /// All-reduce sweeps of these experiments.
-  std::vector<SweepPoint> comparison_sweeps(const std::vector<std::string>& experiments) const;
+  /// All figures of micro-benchmarks of these experiments.
+  std::vector<ExperimentProbe> comparison_probes(const std::vector<std::string>& experiments) const;
 
   // -- nights
   /// All experiments as nights, in the order of storing.

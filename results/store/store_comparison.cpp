@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "common/text/cpu_list.h"
 #include "results/store/connection.h"
@@ -123,7 +124,6 @@ std::vector<ArmNumber> Store::comparison_numbers(const std::vector<std::string>&
     read_each(connection, experiments, sql::comparison_ranks_sql, read_rows_of<ArmNumber>, numbers);
     read_each(connection, experiments, sql::comparison_telemetry_sql, read_rows_of<ArmNumber>, numbers);
     read_each(connection, experiments, sql::comparison_cores_sql, read_cores, numbers);
-    read_each(connection, experiments, sql::comparison_probes_sql, read_rows_of<ArmNumber>, numbers);
     return numbers;
   });
 }
@@ -153,8 +153,14 @@ std::vector<LaterStepRow> Store::comparison_later_steps(const std::vector<std::s
   return rows_of_each<LaterStepRow>("read how victims went on", experiments, sql::comparison_later_steps_sql);
 }
 
-std::vector<SweepPoint> Store::comparison_sweeps(const std::vector<std::string>& experiments) const {
-  return rows_of_each<SweepPoint>("read all-reduce sweeps", experiments, sql::comparison_sweeps_sql);
+std::vector<ExperimentProbe> Store::comparison_probes(const std::vector<std::string>& experiments) const {
+  std::vector<ExperimentProbe> all;
+  for (std::size_t i = 0; i < experiments.size(); ++i) {
+    for (auto& probe : probes(experiments[i])) {
+      all.push_back({static_cast<std::int64_t>(i), std::move(probe)});
+    }
+  }
+  return all;
 }
 
 }  // namespace virtrain::results

@@ -33,6 +33,8 @@ std::vector<std::pair<const char*, std::string>> experiment_facts(const Experime
 Table experiments_table(const Store& store);
 /// What `show` prints: the experiment's trials, and its facts as notes. Error(not_found) if there is none.
 Table show_experiment(const Store& store, const std::string& experiment);
+/// What `compare` prints of experiments that have probes and no trials.
+Table probes_without_trials(const std::vector<Probe>& probes);
 /// What `show --probes` prints: the median of each probe in each arm, against bare metal.
 Table probes_table(const Store& store, const std::string& experiment);
 /// The same of any probes, without a title.

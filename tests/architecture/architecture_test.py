@@ -68,7 +68,7 @@ ROOMS = {
     "common": ["", "model", "text", "files", "system"],
     "results": [
         *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
-        *["exchange/records", "exchange/files", "exchange/readers", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
+        *["exchange/records", "exchange/files", "exchange/readers", "exchange/readers/logs", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [
@@ -100,6 +100,7 @@ TABLES = {
     "harness/cli/commands/host": "harness/cli/commands.h",
     "results/exchange/exporters": "results/exchange/exporters/exporters.h",
     "results/exchange/readers": "results/exchange/readers/readers.h",
+    "results/exchange/readers/logs": "results/exchange/readers/readers.h",
     "results/report/figures": "results/report/figures/figures.h",
     "results/report/page": "results/report/page/page.h",
     "vmctl/doctor/checks": "vmctl/doctor/checks/tables.h",

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iostream>
 
+#include "common/contains.h"
 #include "common/error.h"
+#include "common/system/log.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
@@ -55,6 +57,45 @@ std::string source_sentence(const Store& store, const results::CompareRequest& r
                      excerpt(latest->id), excerpt(latest->scenario), to_string(latest->status));
 }
 
+/// Probes of the selected experiments, where those have no trials; of the latest one if nothing is selected.
+std::vector<results::Probe> probes_without_trials(const Store& store,
+                                                  const results::CompareRequest& request) {
+  try {
+    results::experiments_of(store, request);
+    return {};
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) { throw; }
+  }
+  const auto& wanted = request.selection;
+  std::vector<results::Probe> probes;
+  for (const auto& one : store.list_experiments()) {
+    const bool is_selected =
+        (wanted.experiments.empty() || contains(wanted.experiments, one.experiment.id)) &&
+        (wanted.scenario.empty() || wanted.scenario == one.experiment.scenario) &&
+        (wanted.label.empty() || wanted.label == one.experiment.label);
+    if (!is_selected) { continue; }
+    auto more = store.probes(one.experiment.id);
+    const bool is_selection =
+        !wanted.experiments.empty() || !wanted.scenario.empty() || !wanted.label.empty();
+    if (!is_selection && !more.empty()) { probes.clear(); }
+    probes.insert(probes.end(), more.begin(), more.end());
+  }
+  return probes;
+}
+
+/// What there is in place of a comparison, and that it is no verdict.
+void show_probes(const std::vector<results::Probe>& probes, CompareArguments& arguments, Cli& cli) {
+  if (arguments.format == results::Format::table || arguments.format == results::Format::markdown) {
+    fmt::print(std::cout, "{}",
+               results::render(results::probes_without_trials(probes), arguments.format, screen_of_stdout()));
+  } else {
+    fmt::print(std::cout, "{}", results::render(std::vector<results::CaseComparison>(), arguments.format));
+    log::warning("there are no trials to compare: virtrain show --probes prints the probes by arm",
+                 {{"probes", std::to_string(probes.size())}});
+  }
+  if (arguments.expect) { cli.exit_status = exit_no_verdict; }
+}
+
 void compare(CompareArguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
@@ -66,6 +107,9 @@ void compare(CompareArguments& arguments, Cli& cli) {
                             request.explain ? "explain" : "predict"));
   }
   const Store store(arguments.database, Store::Mode::open);
+  if (const auto probes = probes_without_trials(store, request); !probes.empty()) {
+    return show_probes(probes, arguments, cli);
+  }
   if (const auto expected = arguments.expect ? expected_settings(store, request) : std::nullopt) {
     if (!arguments.own_margin) { request.settings.margin = expected->margin; }
     if (!arguments.own_alpha) { request.settings.alpha = expected->alpha; }

@@ -156,7 +156,7 @@ void import_files(ImportArguments& arguments) {
   arguments.settings.scope = enum_of<results::Scope>(arguments.scope);
   for (const auto& column : arguments.columns) {
     const auto at = column.rfind('=');
-    if (at == 0 || at == std::string::npos || at + 1 == column.size()) {
+    if (at == std::string::npos || at + 1 == column.size()) {
       throw Error("import", ErrorCode::usage, "--map takes COLUMN=KEY, not \"" + excerpt(column) + "\"");
     }
     arguments.settings.columns[column.substr(0, at)] = column.substr(at + 1);

@@ -201,6 +201,13 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
       (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
 }
 
+/// " (SM)": how both sides measured it, where the source says it.
+std::string settings_in_words(const Evidence& evidence, const std::string& name) {
+  const auto found = evidence.facts.find(name);
+  const bool is_said = found != evidence.facts.end() && !found->second.empty();
+  return is_said ? fmt::format(" ({})", *found->second.begin()) : "";
+}
+
 /// The first of these probes that both sides have, as a bound.
 std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& candidate,
                                     const std::vector<std::string>& probes, std::string_view unit) {
@@ -208,7 +215,7 @@ std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& ca
     const auto name = "probe." + probe;
     if (auto found = rate(baseline, candidate, number(baseline, {name.c_str()}),
                           number(candidate, {name.c_str()}), unit, true)) {
-      found->evidence += fmt::format(" ({})", probe);
+      found->evidence += fmt::format(" ({})", probe) + settings_in_words(baseline, name);
       return found;
     }
   }
@@ -266,7 +273,9 @@ std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& cand
   if (is_work_of(baseline, "cpu")) { return slower; }
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
     auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
-    if (found && (!slower || *found->factor < *slower->factor)) { slower = found; }
+    if (!found || (slower && *found->factor >= *slower->factor)) { continue; }
+    slower = found;
+    slower->evidence += settings_in_words(baseline, name);
   }
   // A guest may see the link of a virtual port, so what was measured counts for more.
   if (!slower) { return described_link(baseline, candidate); }
@@ -283,6 +292,7 @@ std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Eviden
   for (const char* name : {"probe.all_reduce", "probe.all_gather", "probe.network_bandwidth"}) {
     auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (!found) { continue; }
+    found->evidence += settings_in_words(baseline, name);
     const double slower = 1 / *found->factor;
     if (const auto waiting = exposed_share(baseline)) {
       found->factor = 1 / (1 + *waiting * (slower - 1));

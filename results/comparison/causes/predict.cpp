@@ -163,6 +163,11 @@ class Predictor {
                              ? "the probes are too few to fit latency and bandwidth (two sizes are needed)"
                              : "the probes were left out: the images of one step are not known");
     }
+    if (evidence_.several_sweeps) {
+      notes.emplace_back(
+          "the probes were left out: sweeps with different settings, and which of them the runs used is not "
+          "known");
+    }
     const bool no_scatter = std::ranges::any_of(sizes_, [](const auto& s) { return !s.scatter; });
     if (!sweep_ && beyond > 0 && no_scatter) {
       notes.emplace_back("sizes with fewer than three runs: the bound knows nothing of their scatter");
@@ -184,6 +189,7 @@ class Predictor {
 
   /// Where the measured sizes contradict the model, its bounds promise nothing.
   void judge(Prediction& result) const {
+    name_first_step(result);
     constexpr double tolerance = 0.02;  // of the throughput
     const auto say = [&](const std::string& sentence) {
       result.outside_model = true;
@@ -211,6 +217,28 @@ class Predictor {
     if (large > std::max(small, 0.0) + tolerance * one_step_ / hops(sizes_.back())) {
       say("the cost grows faster than that of a ring: the bound does not hold for more nodes");
     }
+  }
+
+  double efficiency(const Size& size) const {
+    return size.mean / (static_cast<double>(size.nodes) * one_node_);
+  }
+
+  /// One node has no network between its ranks. Where nearly all that is lost is lost on the way to the first
+  /// size with one, that step decides the prediction, and how many nodes there are hardly does.
+  void name_first_step(Prediction& result) const {
+    if (sizes_.size() < 2) { return; }
+    constexpr double large = 0.2;  // of the throughput
+    const double at_first = 1 - efficiency(sizes_[1]);
+    const double further = std::max(0.0, efficiency(sizes_[1]) - efficiency(sizes_.back()));
+    if (at_first < large || at_first < 2 * further) { return; }
+    result.notes.push_back(fmt::format(
+        "the step from 1 to {} nodes costs {:.0f} % of the throughput of each node{}: one node needs no "
+        "network "
+        "between its ranks, so check the link between nodes before you add more",
+        sizes_[1].nodes, 100 * at_first,
+        sizes_.size() > 2
+            ? fmt::format(", all further ones to {} nodes {:.0f} %", sizes_.back().nodes, 100 * further)
+            : ""));
   }
 
   const ScalingEvidence& evidence_;

@@ -31,6 +31,7 @@ struct ScalingEvidence {
   std::string transport = {};
   std::vector<ScalingRun> runs = {};
   std::vector<AllReducePoint> probes = {};
+  bool several_sweeps = false;  ///< with settings that differ, so that none of them is taken
   /// Images of one step of one node; with it times are in seconds, without it in steps of one node.
   std::optional<double> images_per_step = {};
   double gradient_bytes = 4.0 * resnet50_parameters;  ///< in fp32

@@ -3,6 +3,7 @@
 #include <ostream>
 #include <set>
 
+#include "results/comparison/causes/probe_key.h"
 #include "results/comparison/mitigation.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
@@ -77,11 +78,6 @@ const std::vector<ViewMetrics>& view_metrics() {
        {"experiment", "scenario", "label", "case", "pair", "virtualization"},
        {{"ratio", "virtrain_vm_vs_bare_metal_ratio", "gauge",
          "Throughput of the VM arm divided by bare metal's."}}},
-      {"v_probe",
-       {"experiment", "name", "arm", "node", "transport", "data_type", "nodes", "ranks", "size_bytes"},
-       {{"seconds", "virtrain_probe_seconds", "gauge", "Duration of one operation of a micro-benchmark."},
-        {"bus_bytes_per_second", "virtrain_probe_bus_bytes_per_second", "gauge",
-         "Bus bandwidth of a collective as nccl-tests define it."}}},
   };
   return all;
 }
@@ -215,6 +211,49 @@ void add_telemetry(PrometheusPage& page, const Store& store, const std::vector<s
   });
 }
 
+/// A setting's name as a label's, apart from the labels that each figure has.
+std::string label_name(const std::string& setting) {
+  std::string name = "setting_" + setting;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') { c = '_'; }
+  }
+  return name;
+}
+
+std::string count_text(const std::optional<std::int64_t>& count) {
+  return count ? std::to_string(*count) : "";
+}
+
+/// All that tells figures apart is among the labels.
+void add_probes(PrometheusPage& page, const Store& store, const std::string& experiment) {
+  for (const auto& probe : store.probes(experiment)) {
+    const auto key = key_of(probe);
+    PrometheusLabels labels = {{"experiment", experiment},
+                               {"name", probe.name},
+                               {"arm", probe.arm},
+                               {"node", probe.node},
+                               {"transport", probe.transport},
+                               {"data_type", probe.data_type},
+                               {"nodes", count_text(probe.nodes)},
+                               {"ranks", count_text(probe.ranks)},
+                               {"size_bytes", count_text(probe.size_bytes)},
+                               {"side", key.side}};
+    for (const auto& [name, value] : key.settings) { labels.emplace_back(label_name(name), value); }
+    const auto add = [&](const char* metric, const char* help, const std::optional<double>& value) {
+      if (value) { page.add(metric, "gauge", help, labels, *value); }
+    };
+    add("virtrain_probe_seconds", "Duration of one operation of a micro-benchmark.",
+        probe.unit == "s" ? probe.value : probe.seconds);
+    add("virtrain_probe_bus_bytes_per_second", "Bus bandwidth of a collective as nccl-tests define it.",
+        probe.bus_bytes_per_second);
+    if (probe.unit == "B/s") {
+      add("virtrain_probe_bytes_per_second", "Bandwidth that a micro-benchmark measured.", probe.value);
+    } else if (probe.unit == "FLOP/s") {
+      add("virtrain_probe_flop_per_second", "Rate of a micro-benchmark's arithmetic.", probe.value);
+    }
+  }
+}
+
 }  // namespace
 
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
@@ -223,6 +262,7 @@ void export_prometheus(const Store& store, const std::vector<std::string>& exper
   for (const auto& experiment : experiments) { add_isolation(page, store, experiment); }
   const auto good = good_trials(store, experiments);
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics, good); }
+  for (const auto& experiment : experiments) { add_probes(page, store, experiment); }
   add_telemetry(page, store, experiments, good);
   page.write(out);
 }

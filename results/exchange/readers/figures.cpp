@@ -33,15 +33,18 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   if (case_name.empty()) {
     lines.refuse("this file names no case: give --case, or import a folder of ARM/CASE/PAIR.log files");
   }
-  if (!settings.nodes) {
-    lines.refuse("this file cannot say how many nodes its processes ran on: give --nodes");
+  if (figure.nodes && settings.nodes && *figure.nodes != *settings.nodes) {
+    lines.refuse("{} in this file is of {}, and --nodes says {}: leave --nodes out", figure.what,
+                 counted(*figure.nodes, "node"), *settings.nodes);
   }
+  const auto nodes = figure.nodes ? figure.nodes : settings.nodes;
+  if (!nodes) { lines.refuse("this file cannot say how many nodes its processes ran on: give --nodes"); }
   std::optional<std::int64_t> gpus = settings.gpus_per_node;
-  if (!gpus && figure.gpus && *figure.gpus % *settings.nodes == 0) { gpus = *figure.gpus / *settings.nodes; }
-  if (gpus && *gpus > 0 && figure.gpus && *figure.gpus != *settings.nodes * *gpus) {
+  if (!gpus && figure.gpus && *figure.gpus % *nodes == 0) { gpus = *figure.gpus / *nodes; }
+  if (gpus && *gpus > 0 && figure.gpus && *figure.gpus != *nodes * *gpus) {
     lines.refuse(
         "{} in this file is of {}, which are not {} with {} each: mend --nodes, --gpus-per-node or both",
-        figure.what, counted(*figure.gpus, "GPU"), counted(*settings.nodes, "node"), *gpus);
+        figure.what, counted(*figure.gpus, "GPU"), counted(*nodes, "node"), *gpus);
   }
   if (figure.batch_size && settings.batch_size && *figure.batch_size != *settings.batch_size) {
     lines.refuse("{} in this file is of batch size {}, and --batch-size says {}", figure.what,
@@ -50,7 +53,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   if (!gpus) {
     lines.refuse("this file cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
   }
-  const auto devices = settings.ranks.value_or(*settings.nodes * std::max<std::int64_t>(*gpus, 1));
+  const auto devices = settings.ranks.value_or(*nodes * std::max<std::int64_t>(*gpus, 1));
   if (devices > 1 && figure.scope && settings.scope && *figure.scope != *settings.scope) {
     lines.refuse("{} in this file has the scope {}: leave --scope out, or give --scope {}", figure.what,
                  to_string(*figure.scope), to_string(*figure.scope));
@@ -63,8 +66,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
         figure.what, devices);
   }
   const bool of_one = scope == Scope::rank;
-  record.update(
-      {{"record", "trial"}, {"case", case_name}, {"nodes", *settings.nodes}, {"gpus_per_node", *gpus}});
+  record.update({{"record", "trial"}, {"case", case_name}, {"nodes", *nodes}, {"gpus_per_node", *gpus}});
   record["images_per_second"] = figure.images_per_second * (of_one ? static_cast<double>(devices) : 1.0);
   record["pair"] = value_json(settings.pair);
   record["batch_size"] = value_json(settings.batch_size ? settings.batch_size : figure.batch_size);

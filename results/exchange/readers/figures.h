@@ -27,6 +27,7 @@ struct TrainingFigure {
   nlohmann::json environment = nlohmann::json::object();
   std::optional<Scope> scope = {};              ///< whose throughput it is, where the file says it
   std::optional<std::int64_t> batch_size = {};  ///< of a rank, likewise
+  std::optional<std::int64_t> nodes = {};       ///< likewise
 };
 
 /// The trial of the figure. Asks for case, nodes, GPUs of a node, and, above one GPU, for its scope.

@@ -122,7 +122,12 @@ std::string without_formula_guard(const std::string& text) {
 using CellReader = std::function<json(const CsvCell&)>;
 
 json read_whole(const CsvCell& cell) {
-  const auto value = parse_integer(cell.text);
+  // A table of pandas with a gap in the column writes all of its counts so: "8.0".
+  const std::string_view text = cell.text;
+  const auto point = text.find('.');
+  const bool has_zeros = point != text.npos && point > 0 && point + 1 < text.size() &&
+                         text.find_first_not_of('0', point + 1) == text.npos;
+  const auto value = parse_integer(has_zeros ? text.substr(0, point) : text);
   if (!value) {
     refuse(cell, "\"{}\" is not a whole number (only digits, no thousands separators)", excerpt(cell.text));
   }
@@ -211,6 +216,12 @@ CsvColumn column_of(const CsvCell& cell, const std::map<std::string, std::string
   std::vector<std::string> allowed;
   allowed.reserve(known.size());
   for (const auto& [key, reader] : known) { allowed.push_back(key); }
+  if (name.empty()) {
+    refuse(cell,
+           "this column has no name, as the index of a table of pandas: name it with --map =KEY, and the "
+           "others that count with --map COLUMN=KEY (keys: {}, and environment.NAME)",
+           join(allowed, ", "));
+  }
   const auto near = nearest_word(name, allowed);
   refuse(cell, "unknown column \"{}\" ({}{}allowed: {}, and environment.NAME)", name, separator_hint(name),
          near ? fmt::format("did you mean \"{}\"? ", *near) : "", join(allowed, ", "));

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -54,6 +55,10 @@ class NcclTestsReader {
     lost_ += torn_.empty() ? 0 : 1;
     if (rows_ == 0) { lines_.refuse("there are no lines of figures in it"); }
     if (messages_ > 0) { importer_.note(message_note()); }
+    if (unmarked_ > 0) {
+      importer_.note(counted(unmarked_, "comment was", "comments were") +
+                     " read although the '#' in front is missing");
+    }
   }
 
  private:
@@ -71,6 +76,7 @@ class NcclTestsReader {
     if (!concluded_) {
       lines_.refuse("the output ends without \"# Avg bus bandwidth\": the test did not finish");
     }
+    check_ranks();
     device_.clear();
     ranks_ = {};
     listed_of_test_.clear();
@@ -78,11 +84,41 @@ class NcclTestsReader {
     below_header_ = false;
     has_rows_ = false;
     says_wrong_ = false;
+    in_milliseconds_ = false;
+  }
+
+  /// Each of the ranks has a line.
+  void check_ranks() const {
+    ranks_.refuse_other(settings_, lines_);
+    if (const auto missing = ranks_.missing()) {
+      lines_.refuse(
+          "rank {} is not listed, of {} that are: its line is damaged or lost; get a fresh copy of the "
+          "output",
+          *missing, ranks_.listed());
+    }
+  }
+
+  /// A line that begins as a comment of nccl-tests does, but for the '#': the first versions left it out of
+  /// their first and last lines, and a merged or cut output loses it.
+  static bool lost_its_mark(const std::vector<std::string_view>& words) {
+    const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
+    const bool is_rank =
+        word(0) == "Rank" && parse_integer(word(1)) && std::ranges::count(words, "device") > 0;
+    const bool is_header =
+        (word(0) == "size" && word(1) == "count") || (word(0) == "bytes" && word(1) == "N");
+    return is_rank || is_header || (word(0) == "nThread" && word(2) == "nGpus") ||
+           (word(0) == "Collective" && word(1) == "test") ||
+           (word(0) == "Out" && word(1) == "of" && word(2) == "bounds") ||
+           (word(0) == "Avg" && word(1) == "bus" && word(2) == "bandwidth");
   }
 
   void read_line(std::string_view line) {
-    const auto words = words_of(line);
+    auto words = words_of(line);
     if (words.empty()) { return; }
+    if (lost_its_mark(words)) {
+      words.insert(words.begin(), "#");
+      ++unmarked_;
+    }
     if (is_message(line)) { return read_message(words); }
     // Behind the conclusion it only says that data was wrong, or less than NCCL_TESTS_MIN_BW was reached.
     const bool failed = !concluded_ && line.find("Test failure") != line.npos;
@@ -140,7 +176,8 @@ class NcclTestsReader {
       if (!name.empty()) { collective_ = name; }
     } else if (const auto rank = parse_integer(word(2)); rank && word(1) == "Rank") {
       read_rank(*rank, words);
-    } else if (word(1) == "size" && word(2) == "count") {
+    } else if ((word(1) == "size" && word(2) == "count") || (word(1) == "bytes" && word(2) == "N")) {
+      in_milliseconds_ = word(1) == "bytes";  // as the first versions, whose header is this
       counts_wrong_ = lines_.line().find("#wrong") != std::string_view::npos;
       below_header_ = true;
     } else if (word(1) == "Out" && word(2) == "of" && words.back() == "FAILED") {
@@ -167,7 +204,7 @@ class NcclTestsReader {
           "build it with MPI=1, or give the output of each process as a file of its own",
           rank);
     }
-    ranks_.add(host, group, 1);
+    ranks_.add(host, group, rank, 1);
   }
 
   /// The rows must say which data was wrong; where NCCL_DEBUG spoiled some it may have been theirs, and
@@ -211,10 +248,23 @@ class NcclTestsReader {
   }
 
   json side_of(json probe, const std::string_view* words, bool in_place) {
-    const double microseconds = number(words[0], "time");
-    if (microseconds > 0) { probe["seconds"] = microseconds * seconds_per_microsecond; }
-    probe["value"] = number(words[1], "algbw") * bytes_per_gigabyte;
-    probe["bus_bytes_per_second"] = number(words[2], "busbw") * bytes_per_gigabyte;
+    const double time = number(words[0], "time");
+    const double factor = in_milliseconds_ ? 1e3 * seconds_per_microsecond : seconds_per_microsecond;
+    if (time > 0) { probe["seconds"] = time * factor; }
+    const double algorithm = number(words[1], "algbw"), bus = number(words[2], "busbw");
+    probe["value"] = algorithm * bytes_per_gigabyte;
+    probe["bus_bytes_per_second"] = bus * bytes_per_gigabyte;
+    const auto ranks = ranks_.of_figures(settings_);
+    const auto odd =
+        ranks ? contradiction(collective_, {algorithm, bus, give_of(words[1]), give_of(words[2])}, *ranks)
+              : "";
+    if (!odd.empty()) {
+      lines_.refuse("{}: {}", odd,
+                    ranks_.listed() > 0
+                        ? "a rank's line is damaged or lost (get a fresh copy of the output), or it measured "
+                          "something else (its file's name, --collective)"
+                        : "give the number of ranks with --ranks");
+    }
     if (words[3] != "N/A") {
       const double wrong = number(words[3], "#wrong");
       // Until nccl-tests 2.13 this column was the largest error of an element.
@@ -247,6 +297,13 @@ class NcclTestsReader {
     importer_.add(probe, lines_.position());
   }
 
+  /// Half a unit of the last digit that was printed.
+  static double give_of(std::string_view word) {
+    const auto point = word.find('.');
+    const auto digits = point == word.npos ? 0 : word.size() - point - 1;
+    return 0.5 * std::pow(10.0, -static_cast<double>(digits));
+  }
+
   std::int64_t whole(std::string_view word, const char* column) const {
     const auto value = parse_integer(word);
     if (!value) { lines_.refuse("{} is \"{}\", which is not a whole number", column, excerpt(word)); }
@@ -270,9 +327,11 @@ class NcclTestsReader {
   bool counts_wrong_ = true;
   bool below_header_ = false, concluded_ = false;
   bool has_rows_ = false, says_wrong_ = false;  ///< of the present test
+  bool in_milliseconds_ = false;                ///< likewise
   std::vector<std::string> torn_;               ///< the start of a row whose figures have not come yet
   std::int64_t messages_ = 0, joined_ = 0, lost_ = 0;
   std::int64_t rows_ = 0, listed_ = 0;
+  std::int64_t unmarked_ = 0;  ///< comments without their '#'
 };
 
 }  // namespace
@@ -302,7 +361,9 @@ std::string collective_in_name(const std::string& name) {
   return found.size() == 1 ? *found.begin() : "";
 }
 
-void NcclRanks::add(const std::string& host, const std::string& group, std::int64_t ranks) {
+void NcclRanks::add(const std::string& host, const std::string& group, std::optional<std::int64_t> rank,
+                    std::int64_t ranks) {
+  if (rank) { numbers_.insert(*rank); }
   if (groups_.empty()) { group_ = group; }
   groups_.insert(group);
   if (!host.empty()) { hosts_.insert(host); }
@@ -316,6 +377,55 @@ void NcclRanks::complete(json& probe, const ImportSettings& settings) const {
   probe["ranks"] = ranks_ == 0 ? value_json(settings.ranks) : json(ranks_);
   if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
   if (groups_.size() > 1) { probe["detail"]["groups"] = groups_.size(); }
+}
+
+void NcclRanks::refuse_other(const ImportSettings& settings, const LineReader& lines) const {
+  if (settings.ranks && ranks_ > 0 && *settings.ranks != ranks_ && *settings.ranks != listed()) {
+    lines.refuse("the output lists {}, and --ranks says {}; leave --ranks out", counted(ranks_, "rank"),
+                 *settings.ranks);
+  }
+  const auto hosts = std::ssize(group_hosts_);
+  if (settings.nodes && hosts > 0 && *settings.nodes != hosts && *settings.nodes != std::ssize(hosts_)) {
+    lines.refuse("the output's ranks are on {}, and --nodes says {}; leave --nodes out",
+                 counted(hosts, "host"), *settings.nodes);
+  }
+}
+
+std::optional<std::int64_t> NcclRanks::of_figures(const ImportSettings& settings) const {
+  if (groups_.size() > 1) { return std::nullopt; }
+  return ranks_ == 0 ? settings.ranks : std::optional(ranks_);
+}
+
+std::optional<std::int64_t> NcclRanks::missing() const {
+  std::int64_t expected = 0;
+  for (const auto number : numbers_) {
+    if (number != expected) { return expected; }
+    ++expected;
+  }
+  return std::nullopt;
+}
+
+std::string contradiction(const std::string& collective, const BandwidthPair& row, std::int64_t ranks) {
+  const auto n = static_cast<double>(ranks);
+  static const std::set<std::string, std::less<>> spread = {"all_gather", "reduce_scatter", "alltoall",
+                                                            "alltoallv",  "gather",         "scatter"};
+  std::vector<double> factors;
+  if (collective == "all_reduce") { factors = {2 * (n - 1) / n}; }
+  // Until 2020 all_gather and reduce_scatter counted what one rank sends.
+  if (spread.contains(collective)) { factors = {(n - 1) / n, n - 1}; }
+  const double least = row.algorithm - row.algorithm_give;
+  if (factors.empty() || !(least > 0)) { return ""; }
+  const double low = std::max(row.bus - row.bus_give, 0.0) / (row.algorithm + row.algorithm_give);
+  const double high = (row.bus + row.bus_give) / least;
+  constexpr double give = 0.005;  // of a ratio: the program divides before it rounds
+  const auto fits = [&](double factor) { return factor >= low * (1 - give) && factor <= high * (1 + give); };
+  if (std::ranges::any_of(factors, fits)) { return ""; }
+  const double ratio = row.bus / row.algorithm;
+  const double of_one = collective == "all_reduce" ? ratio / 2 : ratio;
+  const auto said =
+      of_one < 1 ? fmt::format(", which is that of {:.0f} ranks", std::round(1 / (1 - of_one))) : "";
+  return fmt::format("busbw / algbw is {:.4g}{}, and {} of {} has {:.4g}", ratio, said, collective,
+                     counted(ranks, "rank"), factors.front());
 }
 
 std::string nccl_collective(const std::string& program, const ImportSettings& settings,
@@ -333,11 +443,12 @@ std::vector<std::string> collective_names() {
 }
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
-  if (lines.next() && trim(lines.line()).starts_with('{')) {
-    lines.rewind();
-    return read_nccl_json(lines, settings, importer);
-  }
+  const bool has_line = lines.next();
+  const std::string start(has_line ? trim(lines.line()).substr(0, 1) : std::string_view());
+  const bool is_row = has_line && lines.line().find("\"numCycle\"") != std::string_view::npos;
   lines.rewind();
+  if (start == "[" || is_row) { return read_rccl_json(lines, settings, importer); }
+  if (start == "{") { return read_nccl_json(lines, settings, importer); }
   NcclTestsReader(lines, settings, importer).read();
 }
 

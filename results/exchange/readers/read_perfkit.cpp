@@ -1,7 +1,12 @@
 // The format is that of GoogleCloudPlatform/PerfKitBenchmarker, perfkitbenchmarker_results.json: a sample a
 // line, with "metric", "value", "unit", "test", "labels" ("|num_gpus:8|,|model:resnet50|").
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <set>
 
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
@@ -18,6 +23,70 @@ std::string label_in(const std::string& labels, const std::string& name) {
   const auto begin = at + name.size() + 2;
   const auto end = labels.find('|', begin);
   return end == std::string::npos ? "" : labels.substr(begin, end - begin);
+}
+
+/// Labels that say where a sample was taken, when, and what else came out: they differ between runs of the
+/// same figure. All others tell figures apart.
+bool is_of_the_run(std::string_view name) {
+  static const std::set<std::string, std::less<>> names = {"perfkitbenchmarker_version",
+                                                           "cloud",
+                                                           "zone",
+                                                           "region",
+                                                           "image",
+                                                           "machine_type",
+                                                           "vm_count",
+                                                           "os_info",
+                                                           "os_type",
+                                                           "kernel_release",
+                                                           "kernel_command_line",
+                                                           "cpu_info",
+                                                           "cpu_version",
+                                                           "cpu_vuln",
+                                                           "driver",
+                                                           "cuda_version",
+                                                           "cudnn_version",
+                                                           "nccl_version",
+                                                           "hostname",
+                                                           "hosts",
+                                                           "user",
+                                                           "owner",
+                                                           "project",
+                                                           "run_number",
+                                                           "run_uri",
+                                                           "iteration",
+                                                           "time",
+                                                           "start_time",
+                                                           "end_time",
+                                                           "timestamp",
+                                                           "elapsed_time",
+                                                           "count",
+                                                           "size",
+                                                           "num_nodes",
+                                                           "nvidia_driver_version",
+                                                           "sha",
+                                                           "commit",
+                                                           "command",
+                                                           "command_line",
+                                                           "cmd"};
+  static constexpr std::array<std::string_view, 16> endings = {
+      "_zone",  "_region", "_image", "_machine_type", "_count", "_error", "_time",     "_algbw",
+      "_busbw", "_uuid",   "_id",    "_version",      "_ip",    "_name",  "_location", "_price"};
+  static constexpr std::array<std::string_view, 7> beginnings = {
+      "vm_", "default_", "data_disk", "boot_disk", "Rank ", "gpu_", "lscpu"};
+  return names.contains(name) || name.find("disk") != name.npos || name.find("numa") != name.npos ||
+         std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); }) ||
+         std::ranges::any_of(beginnings, [&](auto beginning) { return name.starts_with(beginning); });
+}
+
+/// {"operation": "all_reduce"} of "|operation:all_reduce|,|size:8|,|zone:a|".
+json settings_in(const std::string& labels) {
+  json settings = json::object();
+  for (const auto& label : split(labels, '|')) {
+    const auto colon = label.find(':');
+    if (colon == std::string::npos || colon == 0 || is_of_the_run(label.substr(0, colon))) { continue; }
+    settings[label.substr(0, colon)] = label.substr(colon + 1);
+  }
+  return settings;
 }
 
 std::string time_of(const json& sample) {
@@ -67,17 +136,28 @@ class PerfKitReader {
       figure.case_name += "/" + model;
       figure.environment["model"] = model;
     }
+    figure.nodes = count_of(labels, "num_nodes");
+    figure.gpus = count_of(labels, "total_gpus");
     // PerfKitBenchmarker asks one virtual machine for it.
-    constexpr std::int64_t most_gpus = 1024;
-    if (const auto gpus = parse_integer(label_in(labels, "num_gpus")); gpus && *gpus <= most_gpus) {
-      figure.gpus = *gpus * settings_.nodes.value_or(1);
+    const auto of_one = count_of(labels, "num_gpus");
+    const auto nodes = figure.nodes ? figure.nodes : settings_.nodes;
+    if (of_one && figure.gpus && nodes && *of_one * *nodes != *figure.gpus) {
+      lines_.refuse("the labels say {} on each of {}, and {} in all", counted(*of_one, "GPU"),
+                    counted(*nodes, "node"), *figure.gpus);
     }
+    if (of_one && !figure.gpus) { figure.gpus = *of_one * nodes.value_or(1); }
     const auto batch = parse_integer(label_in(labels, "batch_size"));
     if (batch && *batch > 0) { figure.batch_size = batch; }
     auto record = trial_of(figure, settings_, lines_);
     if (record["started_at"].is_null()) { record["started_at"] = value_json(time_of(sample)); }
     if (record["precision"].is_null()) { record["precision"] = value_json(label_in(labels, "precision")); }
     importer_.add(record, lines_.position());
+  }
+
+  static std::optional<std::int64_t> count_of(const std::string& labels, const char* name) {
+    constexpr std::int64_t most = 1'000'000;
+    const auto count = parse_integer(label_in(labels, name));
+    return count && *count >= 1 && *count <= most ? count : std::nullopt;
   }
 
   void add_probe(const json& sample, const std::string& metric, double value, const ProbeUnit& unit) {
@@ -87,7 +167,17 @@ class PerfKitReader {
     probe["unit"] = unit.unit;
     probe["value"] = value * unit.factor;
     probe["measured_at"] = value_json(time_of(sample));
-    probe["detail"] = {{"source", "perfkit"}, {"labels", text_in(sample, "labels")}};
+    const auto labels = text_in(sample, "labels");
+    probe["detail"] = {{"source", "perfkit"}, {"labels", labels}, {"settings", settings_in(labels)}};
+    probe["size_bytes"] = value_json(parse_integer(label_in(labels, "size")));
+    probe["nodes"] = value_json(count_of(labels, "num_nodes"));
+    if (settings_.nodes) {
+      if (!probe["nodes"].is_null() && probe["nodes"] != *settings_.nodes) {
+        lines_.refuse("{} in this file is of {}, and --nodes says {}", excerpt(metric),
+                      counted(probe["nodes"].get<std::int64_t>(), "node"), *settings_.nodes);
+      }
+      probe["nodes"] = *settings_.nodes;
+    }
     importer_.add(probe, lines_.position());
   }
 

@@ -1,15 +1,20 @@
 // Performance logs of reframe-hpc/reframe. Versions 2 and 3 write, where no site changed the format,
 //   2020-06-24T00:27:06|reframe 3.1|Test on system:partition using env|jobid=1|Copy=24762.2|ref=…|MB/s
 // and versions from 4.3 on a line that names the columns, of which NAME_value and NAME_unit belong together.
+// The report in JSON has "perfvars" until version 4.6, then "perfvalues".
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/records/json_lines.h"
 #include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
@@ -23,7 +28,32 @@ struct ReframeRun {
   json facts = json::object();    ///< where it ran: system, partition, environ; and its result if it failed
   std::string completed_at = {};  ///< in UTC; empty where the line has no time with a zone
   bool failed = false;
+  std::string key = {};  ///< what lines of one run have in common, where each has one variable
 };
+
+/// A variable in images a second.
+struct Throughput {
+  std::string name, position;
+  double value = 0;
+};
+
+/// Whose a throughput is, by what its variable is called: of one device or of all; nothing if it does not
+/// say.
+std::optional<Scope> scope_in_name(const std::string& name) {
+  const auto words = lower(name);
+  const auto has = [&](const char* word) { return words.find(word) != words.npos; };
+  if (has("per_gpu") || has("per_cpu") || has("per_device") || has("per_rank") || has("per_process") ||
+      has("per_task") || has("pergpu")) {
+    return Scope::rank;
+  }
+  if (has("total") || has("aggregate") || has("overall")) { return Scope::trial; }
+  return std::nullopt;
+}
+
+/// "partition" of "system:partition", and the variable of "system:partition:variable".
+std::string last_part(const std::string& text) {
+  return text.substr(text.rfind(':') + 1);
+}
 
 /// System, partition and environ of "Test on cluster:gpu using gnu" and of version 4's "Test
 /// @cluster:gpu+gnu"; none if the text has neither form.
@@ -45,6 +75,24 @@ class ReframeReader {
       : lines_(lines), settings_(settings), importer_(importer) {}
 
   void read() {
+    is_json(lines_) ? read_report(read_document(lines_)) : read_lines();
+    finish_run();
+    if (figures_taken() == 0) {
+      lines_.refuse(
+          "no performance variable of it is in images per second, bytes per second, FLOP/s or seconds");
+    }
+    // It reads figures only of tests that passed their sanity checks. To leave out those that are far from
+    // what was expected would make up an agreement.
+    if (failed_rows_ > 0) {
+      importer_.note(fmt::format(
+          "the figures of {} with the result fail were taken: ReFrame says so where one misses its reference",
+          counted(failed_rows_, "row")));
+    }
+    left_out_.report(importer_);
+  }
+
+ private:
+  void read_lines() {
     while (lines_.next()) {
       const auto line = trim(lines_.line());
       if (line.empty()) { continue; }
@@ -64,21 +112,59 @@ class ReframeReader {
         read_line(cells);
       }
     }
-    if (figures_taken() == 0) {
-      lines_.refuse(
-          "no performance variable of it is in images per second, bytes per second, FLOP/s or seconds");
-    }
-    // It reads figures only of tests that passed their sanity checks. To leave out those that are far from
-    // what was expected would make up an agreement.
-    if (failed_rows_ > 0) {
-      importer_.note(fmt::format(
-          "the figures of {} with the result fail were taken: ReFrame says so where one misses its reference",
-          counted(failed_rows_, "row")));
-    }
-    left_out_.report(importer_);
   }
 
- private:
+  /// The report of --report-file: a test of a run has its variables in one of two forms.
+  void read_report(const json& report) {
+    for (const auto& run : member(report, "runs")) {
+      for (const auto& test : member(run, "testcases")) { read_case(test); }
+    }
+  }
+
+  void read_case(const json& test) {
+    const auto said = [&](std::initializer_list<const char*> keys) {
+      for (const char* key : keys) {
+        if (auto text = text_in(test, key); !text.empty()) { return text; }
+      }
+      return std::string();
+    };
+    finish_run();
+    run_ = {said({"display_name", "name"})};
+    // Until version 4.7 the system names its partition: "cluster:gpu".
+    const auto system = text_in(test, "system");
+    const auto add_fact = [&](const char* key, const std::string& value) {
+      if (is_known(value)) { run_.facts[key] = value; }
+    };
+    add_fact("system", system.substr(0, system.find(':')));
+    add_fact("partition", system.find(':') == system.npos ? text_in(test, "partition") : last_part(system));
+    add_fact("environ", said({"environ", "environment"}));
+    run_.completed_at = in_utc(text_in(test, "job_completion_time"))
+                            .value_or(time_at(number_of(member(test, "job_completion_time_unix"))));
+    run_.failed = text_in(test, "result").starts_with("fail");
+    if (run_.failed) { run_.facts["result"] = "fail"; }
+    if (run_.test.empty()) { lines_.refuse("a test case of the report without a name"); }
+    const auto taken = figures_taken();
+    for (const auto& [key, value] : member(test, "perfvalues").items()) {
+      const auto at = [&](std::size_t i) { return value.is_array() && i < value.size() ? value[i] : json(); };
+      add_json(last_part(key), at(0), at(4));
+    }
+    for (const auto& variable : member(test, "perfvars")) {
+      add_json(text_in(variable, "name"), member(variable, "value"), member(variable, "unit"));
+    }
+    finish_run();
+    if (run_.failed && figures_taken() > taken) { ++failed_rows_; }
+  }
+
+  /// A figure of the report; null is one that a failed test does not have.
+  void add_json(const std::string& name, const json& value, const json& unit) {
+    if (name.empty()) { lines_.refuse("{}: a performance variable without a name", excerpt(run_.test)); }
+    add(name,
+        value.is_null()     ? "null"
+        : value.is_string() ? value.get<std::string>()
+                            : dump_json(value),
+        unit.is_string() ? unit.get<std::string>() : "");
+  }
+
   void read_row(const std::vector<std::string>& cells) {
     if (cells.size() != columns_.size()) {
       lines_.refuse("{} where the header names {}", counted(cells.size(), "cell"), columns_.size());
@@ -87,8 +173,10 @@ class ReframeReader {
       const auto found = std::ranges::find(columns_, name);
       return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
     };
+    finish_run();
     const auto test = cell("display_name").empty() ? cell("name") : cell("display_name");
-    ReframeRun run{test.empty() ? cell("info") : test, facts_in(cell("info"))};
+    run_ = {test.empty() ? cell("info") : test, facts_in(cell("info"))};
+    auto& run = run_;
     for (const char* key : {"system", "partition", "environ"}) {
       if (const auto text = cell(key); is_known(text)) { run.facts[key] = text; }
     }
@@ -102,8 +190,9 @@ class ReframeReader {
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       if (!columns_[i].ends_with(suffix)) { continue; }
       const auto name = columns_[i].substr(0, columns_[i].size() - suffix.size());
-      add(run, name, cells[i], cell(name + "_unit"));
+      add(name, cells[i], cell(name + "_unit"));
     }
+    finish_run();
     if (run.failed && figures_taken() > taken) { ++failed_rows_; }
   }
 
@@ -126,12 +215,67 @@ class ReframeReader {
     // The unit is the last cell; where a site put it directly behind the value, the test's tags are.
     const auto next = std::next(found);
     const bool is_unit_next = next != cells.end() && !next->starts_with("ref=");
-    const ReframeRun run{cells[2].substr(0, cells[2].find(" on ")), facts_in(cells[2]),
-                         in_utc(cells[0]).value_or("")};
-    add(run, found->substr(0, at), found->substr(at + 1), is_unit_next ? *next : cells.back());
+    // A run with several variables has a line for each.
+    const auto job = std::ranges::find_if(cells, [](const auto& cell) { return cell.starts_with("jobid="); });
+    const auto key = job == cells.end() ? "" : cells[0] + "|" + cells[2] + "|" + *job;
+    if (key.empty() || key != run_.key) {
+      finish_run();
+      run_ = {cells[2].substr(0, cells[2].find(" on ")), facts_in(cells[2]), in_utc(cells[0]).value_or(""),
+              false, key};
+    }
+    add(found->substr(0, at), found->substr(at + 1), is_unit_next ? *next : cells.back());
   }
 
-  void add(const ReframeRun& run, const std::string& name, const std::string& text, const std::string& unit) {
+  /// Several throughputs of one run are one figure in several scopes: of the whole job counts, and those of a
+  /// device must fit it.
+  void finish_run() {
+    const auto figures = std::exchange(throughputs_, {});
+    if (figures.empty()) { return; }
+    const auto of = [&](Scope scope) {
+      return std::ranges::find_if(figures, [&](const auto& one) { return scope_in_name(one.name) == scope; });
+    };
+    const auto total = figures.size() == 1 ? figures.begin() : of(Scope::trial);
+    const auto scopes =
+        std::ranges::count_if(figures, [](const auto& one) { return scope_in_name(one.name).has_value(); });
+    const auto totals = std::ranges::count_if(
+        figures, [](const auto& one) { return scope_in_name(one.name) == Scope::trial; });
+    if (figures.size() > 1 && (total == figures.end() || totals > 1 || scopes < std::ssize(figures))) {
+      std::vector<std::string> names;
+      for (const auto& one : figures) {
+        names.push_back(fmt::format("{} = {}", excerpt(one.name), one.value));
+      }
+      lines_.refuse(
+          "{} has several throughputs ({}), and their names do not say which is of the whole job: take "
+          "the others out, or give the one that counts as a CSV table with a column images_per_second",
+          excerpt(run_.test), join(names, ", "));
+    }
+    TrainingFigure figure{
+        total->value, run_.test, total->name, {}, {{"source", "reframe"}, {"metric", total->name}}};
+    figure.scope = scope_in_name(total->name);
+    figure.environment.update(run_.facts);
+    auto record = trial_of(figure, settings_, lines_);
+    for (const auto& one : figures) { check_part(one, *total, record); }
+    if (record["started_at"].is_null()) { record["started_at"] = value_json(run_.completed_at); }
+    importer_.add(record, total->position);
+  }
+
+  /// The throughput of one device, times their number, is that of the job.
+  void check_part(const Throughput& part, const Throughput& total, const json& record) const {
+    if (&part == &total || scope_in_name(part.name) != Scope::rank) { return; }
+    const auto devices =
+        settings_.ranks.value_or(record["nodes"].get<std::int64_t>() *
+                                 std::max<std::int64_t>(record["gpus_per_node"].get<std::int64_t>(), 1));
+    constexpr double give = 0.05;
+    const double sum = part.value * static_cast<double>(devices);
+    if (std::abs(sum - total.value) > give * total.value) {
+      lines_.refuse("{} is {} and {} is {}, which are not {}: mend --nodes, --gpus-per-node or --ranks",
+                    excerpt(part.name), part.value, excerpt(total.name), total.value,
+                    counted(devices, "device"));
+    }
+  }
+
+  void add(const std::string& name, const std::string& text, const std::string& unit) {
+    const auto& run = run_;
     const auto value = parse_number(text);
     const auto probe_unit = probe_unit_of(trim(unit));
     if (text == "null") {
@@ -143,11 +287,7 @@ class ReframeReader {
       lines_.refuse("{} is {}, it must not be negative", excerpt(name), *value);
     }
     if (is_images_per_second(trim(unit))) {
-      TrainingFigure figure{*value, run.test, name, {}, {{"source", "reframe"}, {"metric", name}}};
-      figure.environment.update(run.facts);
-      auto record = trial_of(figure, settings_, lines_);
-      if (record["started_at"].is_null()) { record["started_at"] = value_json(run.completed_at); }
-      importer_.add(record, lines_.position());
+      throughputs_.push_back({name, lines_.position(), *value});
     } else if (probe_unit) {
       auto probe = record_of(settings_, lines_);
       probe.update({{"record", "probe"}, {"name", run.test + "/" + name}, {"unit", probe_unit->unit}});
@@ -167,7 +307,9 @@ class ReframeReader {
   const ImportSettings& settings_;
   RecordImporter& importer_;
   std::vector<std::string> columns_;
-  std::int64_t failed_rows_ = 0;  ///< with figures
+  ReframeRun run_;
+  std::vector<Throughput> throughputs_;  ///< of that run
+  std::int64_t failed_rows_ = 0;         ///< with figures
   LeftOut left_out_;
 };
 

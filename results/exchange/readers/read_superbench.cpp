@@ -176,6 +176,7 @@ class SuperBenchReader {
     probe["unit"] = "B/s";
     probe["size_bytes"] = whole(metric.key, size);
     probe["detail"]["benchmark"] = metric.benchmark;
+    add_run_name(metric, probe);
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
     if (kind == "_algbw") { probe["value"] = figure * bytes_per_gigabyte; }
     if (kind == "_busbw") { probe["bus_bytes_per_second"] = figure * bytes_per_gigabyte; }
@@ -221,7 +222,15 @@ class SuperBenchReader {
              {"unit", unit},
              {"value", value * bytes_per_gigabyte},
              {"detail", {{"metric", metric.key}}}};
+    add_run_name(metric, probe);
     if (metric.rank) { probe["detail"]["rank"] = *metric.rank; }
+  }
+
+  /// "gdr-only" of nccl-bw:gdr-only: what a run of a benchmark is called tells its settings from another's.
+  static void add_run_name(const Metric& metric, json& probe) {
+    const auto colon = metric.benchmark.find(':');
+    if (colon == metric.benchmark.npos) { return; }
+    probe["detail"]["settings"] = {{"run", metric.benchmark.substr(colon + 1)}};
   }
 
   void add_probe(const std::string& key, json probe) {

@@ -13,16 +13,31 @@ namespace virtrain::results {
 namespace {
 
 /// Lines that end a run, as their tools begin them.
-constexpr std::array<std::string_view, 2> closing_marks = {"total images/sec:", "# Avg bus bandwidth"};
+constexpr std::array<std::string_view, 3> closing_marks = {"total images/sec:", "# Avg bus bandwidth",
+                                                           "Total img/sec on "};
 
 std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
   const auto has = [&](const char* key) { return object.contains(key); };
   if (!text_in(object, "record").empty()) { return FileFormat::jsonl; }
   if (has("nvbandwidth")) { return FileFormat::nvbandwidth; }
   if (has("config") && (has("results") || has("nccl_version"))) { return FileFormat::nccl_tests; }
+  if (has("numCycle") && has("busBw")) { return FileFormat::nccl_tests; }
+  if (has("session_info") && has("runs")) { return FileFormat::reframe; }
   if (has("metric") && has("value") && has("unit")) { return FileFormat::perfkit; }
   if (has("node")) { return FileFormat::superbench; }
   return std::nullopt;
+}
+
+/// Of a list of objects, which its first object may tell; nothing of what is no such list.
+std::optional<FileFormat> format_of_list(LineReader& lines) {
+  std::string text(lines.line());
+  while (text.find('}') == text.npos && text.size() < longest_line_bytes && lines.next()) {
+    text.append("\n").append(lines.line());
+  }
+  const auto begin = text.find('{'), end = text.find('}');
+  if (begin == text.npos || end == text.npos || end < begin) { return std::nullopt; }
+  const auto first = parse_json_or_null(std::string_view(text).substr(begin, end - begin + 1));
+  return first.is_object() ? format_of_object(first) : std::nullopt;
 }
 
 /// Of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
@@ -31,6 +46,7 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
 std::optional<FileFormat> format_of_json(LineReader& lines) {
   const auto first = parse_json_or_null(lines.line());
   if (first.is_object()) { return format_of_object(first); }
+  if (trim(lines.line()).starts_with('[')) { return format_of_list(lines); }
   const auto is_in_line = [&](const char* text) { return lines.line().find(text) != lines.line().npos; };
   if (is_in_line("\"record\"")) { return FileFormat::jsonl; }
   if (is_in_line("\"nccl_version\":")) { return FileFormat::nccl_tests; }
@@ -41,6 +57,13 @@ std::optional<FileFormat> format_of_json(LineReader& lines) {
   }
   const auto document = parse_json_or_null(text);
   return document.is_object() ? format_of_object(document) : FileFormat::jsonl;
+}
+
+/// As a JSON object or a list of them; "[1,0]<stdout>:" is a launcher's tag.
+bool begins_as_json(std::string_view line) {
+  const auto text = trim(line);
+  const auto inside = trim(text.substr(std::min<std::size_t>(1, text.size())));
+  return text.starts_with('{') || (text.starts_with('[') && (inside.empty() || inside.starts_with('{')));
 }
 
 /// Goes to the next line with anything on it; false if there is none.
@@ -70,14 +93,25 @@ std::optional<FileFormat> format_by_first_line(std::string_view line) {
   return std::nullopt;
 }
 
+/// The columns of nccl-tests, whose '#' may be lost.
+bool is_nccl_header(std::string_view line) {
+  const auto words = words_of(line);
+  const bool has_names = line.find("algbw") != line.npos && line.find("busbw") != line.npos;
+  return has_names && (words[0].starts_with('#') || words[0] == "size" || words[0] == "bytes");
+}
+
 std::optional<FileFormat> format_by_mark(std::string_view line) {
   if (line.starts_with("Step\tImg/sec") || line.starts_with("total images/sec:")) {
     return FileFormat::tf_cnn_benchmarks;
   }
-  const bool is_nccl =
-      line.starts_with("# nThread ") || line.starts_with("# nccl-tests version") ||
-      (line.starts_with('#') && line.find("algbw") != line.npos && line.find("busbw") != line.npos);
+  const bool is_nccl = line.starts_with("# nThread ") || line.starts_with("nThread ") ||
+                       line.starts_with("# nccl-tests version") || is_nccl_header(line);
   if (is_nccl) { return FileFormat::nccl_tests; }
+  if (line.starts_with("nvbandwidth Version:")) { return FileFormat::nvbandwidth; }
+  if (line.starts_with("Total img/sec on ") || line.starts_with("Img/sec per ")) {
+    return FileFormat::horovod;
+  }
+  if (is_dllogger_of_terminal(line)) { return FileFormat::dllogger; }
   if (line.find(":::MLLOG {") != line.npos) { return FileFormat::mlperf; }
   if (line.find("DLLL {") != line.npos) { return FileFormat::dllogger; }
   if (line.starts_with("Epoch: [") && line.find("img/s: ") != line.npos) { return FileFormat::torchvision; }
@@ -91,7 +125,7 @@ std::optional<FileFormat> recognise_format(LineReader& lines) {
   bool is_first = true;
   while (!format && lines.next()) {
     if (trim(lines.line()).empty()) { continue; }
-    if (is_first && trim(lines.line()).starts_with('{')) {
+    if (is_first && begins_as_json(lines.line())) {
       format = format_of_json(lines);
       break;
     }
@@ -103,6 +137,10 @@ std::optional<FileFormat> recognise_format(LineReader& lines) {
   return format;
 }
 
+bool is_dllogger_of_terminal(std::string_view line) {
+  return line.starts_with("DLL 20") && line.find(" - ") != line.npos;
+}
+
 bool is_empty(LineReader& lines) {
   const bool has_text = go_to_text(lines);
   lines.rewind();
@@ -110,9 +148,9 @@ bool is_empty(LineReader& lines) {
 }
 
 bool is_json(LineReader& lines) {
-  const bool begins_as_json = go_to_text(lines) && trim(lines.line()).starts_with('{');
+  const bool has_json = go_to_text(lines) && begins_as_json(lines.line());
   lines.rewind();
-  return begins_as_json;
+  return has_json;
 }
 
 void refuse_disguised(LineReader& lines) {
@@ -126,10 +164,6 @@ void refuse_disguised(LineReader& lines) {
           "\"{}\" stands on this line behind \"{}\": take off what is in front of the lines, for example "
           "with sed, and import the rest",
           mark, excerpt(line.substr(0, at)));
-    }
-    // "DLL 2020-06-24 00:27:06.123456 - (0, 50) total_ips : 2405.1 "
-    if (line.starts_with("DLL 20")) {
-      lines.refuse("this is dllogger's output on the terminal; import the file of its JSON backend");
     }
   }
 }

@@ -22,8 +22,7 @@ bool is_empty(LineReader& lines);
 /// Whether the first line with anything on it begins as a JSON object does. Rewinds.
 bool is_json(LineReader& lines);
 /// For files that lack what their reader looks for: refuses, with its place, a closing line behind text that
-/// a launcher put in front, and dllogger's lines for the terminal. No reader skips such text: its form is the
-/// launcher's.
+/// a launcher put in front. No reader skips such text: its form is the launcher's.
 void refuse_disguised(LineReader& lines);
 
 /// Exchange records, one JSON object a line.
@@ -45,22 +44,29 @@ void read_superbench(LineReader& lines, const ImportSettings& settings, RecordIm
 
 /// nvidia's nccl-tests -J: a JSON document.
 void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
-/// JSON lines of NVIDIA's dllogger, "DLLL {…}", of a run's training throughput.
+/// AMD's rccl-tests -Z json: a list of rows.
+void read_rccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// Horovod's and BytePS' synthetic benchmarks, "Total img/sec on 4 GPU(s): 404.0 +-7.8".
+void read_horovod(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
+/// NVIDIA's dllogger: JSON lines "DLLL {…}", or its lines for the terminal, of a run's training throughput.
 void read_dllogger(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// Logs of torchvision's reference training, "Epoch: [0]  [10/5005]  …  img/s: 45.6".
 void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// MLPerf logging, ":::MLLOG {…}".
 void read_mlperf(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
-/// nvbandwidth --json: a JSON document.
+/// nvbandwidth's text, or the JSON document of --json.
 void read_nvbandwidth(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// PerfKitBenchmarker's samples, a JSON object a line.
 void read_perfkit(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
-/// ReFrame's performance logs.
+/// ReFrame's performance logs, and its report in JSON.
 void read_reframe(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 
 /// "all_reduce" of "all_reduce_perf_mpi" and of "nccl_allreduce.log": a collective's name in one word or
 /// several next to each other, the longest there is. Empty if there is none or more than one.
 std::string collective_in_name(const std::string& name);
+/// Whether it is a line that dllogger prints for people: "DLL 2020-06-24 00:27:06.1 - Summary: train.loss :
+/// 7".
+bool is_dllogger_of_terminal(std::string_view line);
 /// Whether the line names the columns of a ReFrame log.
 bool is_reframe_header(std::string_view line);
 

@@ -52,6 +52,7 @@ std::string option_words(FileFormat format) {
     case FileFormat::torchvision:
     case FileFormat::mlperf:
     case FileFormat::perfkit:
+    case FileFormat::horovod:
     case FileFormat::reframe:
       return trial + "--ranks --scope";
   }

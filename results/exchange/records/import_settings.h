@@ -31,7 +31,7 @@ std::string import_words(const ImportReport& report);
 
 /// What `import` reads (docs/formats.md).
 VIRTRAIN_ENUM_CLASS(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv, dllogger, torchvision,
-                    mlperf, nvbandwidth, perfkit, reframe)
+                    mlperf, nvbandwidth, perfkit, reframe, horovod)
 /// "jsonl", "tf_cnn_benchmarks", "nccl-tests", ….
 const char* format_name(FileFormat format);
 /// All of them.

@@ -33,6 +33,8 @@ class LineReader {
   /// a copy that broke off.
   bool has_end() const { return has_end_; }
   const std::string& name() const { return name_; }
+  /// From 1; 0 before the first.
+  std::int64_t number() const { return number_; }
   /// "name:12" of the present line; "name:1" before the first.
   std::string position() const;
   /// "name:12:5"; columns count bytes from 1.

@@ -39,7 +39,8 @@ std::string operation_words(const ProbeKey& key) {
   std::string words = spaced(key.name);
   if (!key.data_type.empty()) { words += ", " + key.data_type; }
   if (key.ranks > 0) { words += ", " + counted(key.ranks, "rank"); }
-  if (!key.side.empty()) { words += ", " + key.side; }
+  if (key.nodes > 0) { words += ", " + counted(key.nodes, "node"); }
+  if (const auto side = side_words(key); !side.empty()) { words += ", " + side; }
   return words;
 }
 

@@ -34,6 +34,7 @@ FROM good g JOIN tenant w ON w.trial_id = g.id JOIN node n ON n.tenant_id = w.id
 WHERE n.kind = 'vm' AND n.agent_ready_seconds > 0 GROUP BY g.night, g."case", g.arm
 UNION ALL
 SELECT experiment_number, NULL, arm,
-       'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, ''),
+       'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, '') ||
+       coalesce('.' || CASE WHEN json_valid(detail) THEN json_extract(detail, '$.settings') END, ''),
        unit, avg(value), coalesce(group_concat(DISTINCT size_bytes), '')
 FROM probe WHERE value > 0 AND coalesce(wrong, 0) = 0 GROUP BY experiment_number, arm, 4, unit

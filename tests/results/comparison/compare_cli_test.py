@@ -253,7 +253,31 @@ def schedulers(folder):
     assert one["differences"][0]["field"] == "host.vgpu_scheduler" and "idle" in one["differences"][0]["why"], one
 
 
+def probes_alone(folder):
+    """A database of micro-benchmarks is shown by arm, with what a verdict would take, and is no error."""
+    records = [{"record": "probe", "experiment": "p", "scenario": "s", "name": "all_reduce", "arm": arm, "unit": "B/s", "value": value,
+                "bus_bytes_per_second": value, "ranks": 2, "size_bytes": 1024} for arm, value in (("bare_metal", 2e9), ("vm", 1e9))]
+    probes = database(folder, "probes", records)
+    shown = run("compare", "--db", probes).stdout
+    assert "no trials to compare" in shown and "virtrain show --probes" in shown and "50.0 %" in shown and "ATS" in shown, shown
+    assert compare(probes) == [] and "virtrain show --probes" in run("compare", "--db", probes, "--format", "json").stderr
+    run("compare", "--db", probes, "--expect", status=5)
+    nothing = os.path.join(folder, "nothing.db")
+    run("import", os.path.join(folder, "probes.jsonl"), "--db", nothing)
+    assert "show --probes" in run("compare", "--db", nothing, "--scenario", "other", status=3).stderr
+
+
+def gpus_of_one_node(folder):
+    """Speedups are over nodes; of one node's GPUs there is none, and compare says why."""
+    cases = [trial("g", "vm", 100.0 * gpus, case=f"{gpus}-gpus", gpus_per_node=gpus) for gpus in (1, 2)]
+    notes = [note for one in compare(database(folder, "gpus", cases)) for note in one["notes"]]
+    assert len([note for note in notes if "no speedup: it is over nodes" in note]) == 1, notes
+    plain = compare(database(folder, "one-size", [trial("h", "vm", 100.0), trial("h", "bare_metal", 101.0)]))
+    assert not any("no speedup" in note for note in plain[0]["notes"]), plain
+
+
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers):
+    for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers, probes_alone,
+                  gpus_of_one_node):
         check(temporary)
         print("passed:", check.__name__)

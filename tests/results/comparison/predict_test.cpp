@@ -219,6 +219,27 @@ TEST_CASE("a prediction needs one node, throughputs and possible sizes") {
   CHECK_THROWS_WITH(predict(measured([](double) { return 0.0; }, {1}), beyond), Contains("above zero"));
 }
 
+TEST_CASE("a first step that loses most is named, for what follows it says nothing of it") {
+  const auto notes_of = [](const std::vector<double>& speeds) {
+    ScalingEvidence evidence;
+    std::int64_t nodes = 1;
+    for (const double speed : speeds) {
+      evidence.runs.push_back({nodes, speed});
+      nodes *= 2;
+    }
+    std::string all;
+    for (const auto& note : predict(evidence, beyond).notes) { all += note + "\n"; }
+    return all;
+  };
+  CHECK_THAT(
+      notes_of({2697.29, 2632.95, 4772.04, 9745.38}),
+      Contains("the step from 1 to 2 nodes costs 51 % of the throughput of each node, all further ones to 8 "
+               "nodes 4 %"));
+  CHECK_THAT(notes_of({100, 60}), Contains("the step from 1 to 2 nodes costs 70 %"));
+  CHECK_THAT(notes_of({100, 190, 360, 680}), !Contains("the step from"));  // each costs about as much
+  CHECK_THAT(notes_of({100, 150, 200, 240}), !Contains("the step from"));
+}
+
 TEST_CASE("predictions take batch, transport and sweeps from the database") {
   const Truth truth{.latency = 1e-3, .bandwidth = 1e9, .overlap = 0.02};
   const TemporaryFolder folder;

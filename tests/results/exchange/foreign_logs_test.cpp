@@ -312,13 +312,13 @@ TEST_CASE("a log whose lines stand behind a launcher's prefix is refused with th
              Contains("did not finish") && !Contains("sed"));
 }
 
-TEST_CASE("dllogger's lines for the terminal are said to be that") {
+TEST_CASE("dllogger's lines for the terminal are read with steps of its own form too") {
   const std::string text =
       "DLL 2020-06-24 00:27:06.123456 - (0, 50) total_ips : 2405.1 train.loss : 6.9 \n"
-      "DLL 2020-06-24 00:28:06.123456 - Summary: train.total_ips : 2404.5 \n";
-  auto settings = of_trials;
-  CHECK_THAT(refusal_of("d.log", text, settings),
-             StartsWith("d.log:1: this is dllogger's output on the terminal; import the file of its JSON"));
-  settings.format = FileFormat::dllogger;
-  CHECK_THAT(refusal_of("d.log", text, settings), Contains("output on the terminal"));
+      "DLL 2020-06-24 00:28:06.123456 - () train.total_ips : 2404.5 \n";
+  auto settings = asked();
+  for (const auto format : {std::optional<FileFormat>(), std::optional(FileFormat::dllogger)}) {
+    settings.format = format;
+    CHECK(ImportedText("d.log", text, settings).trials().at(0).images_per_second == 2404.5);
+  }
 }

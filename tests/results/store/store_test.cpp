@@ -170,32 +170,6 @@ TEST_CASE("probes come back as they were stored, and a figure that is no number 
   CHECK(store.probes("e1").size() == 1);
 }
 
-TEST_CASE("of products a comparison has the mean and that of each type", "[store]") {
-  TemporaryFolder folder;
-  Store store(folder.path / "r.db");
-  store.add_experiment({.id = "e1", .scenario = "s"});
-  std::vector<Probe> probes;
-  for (const auto& [name, type, value, wrong] : {std::tuple{"gpu_gemm", "float16", 9e14, 0},
-                                                 {"gpu_gemm", "float16", 7e14, 0},
-                                                 {"gpu_gemm", "float", 4e14, 0},
-                                                 {"gpu_gemm", "float", 1e14, 3},
-                                                 {"device_copy", "byte", 4e12, 0}}) {
-    Probe probe{.name = name, .arm = "vm", .data_type = type};
-    probe.value = value;
-    probe.unit = "B/s";
-    probe.wrong = wrong;
-    probes.push_back(probe);
-  }
-  store.add_probes("e1", probes);
-  std::map<std::string, double> numbers;
-  for (const auto& number : store.comparison_numbers({"e1"})) { numbers[number.name] = number.value; }
-  CHECK(numbers.at("probe.gpu_gemm.float16") == Approx(8e14));
-  CHECK(numbers.at("probe.gpu_gemm.float") == Approx(4e14));  // without the one that was wrong
-  CHECK(numbers.at("probe.gpu_gemm") == Approx(2e15 / 3));
-  CHECK(numbers.at("probe.device_copy") == Approx(4e12));
-  CHECK_FALSE(numbers.contains("probe.device_copy.byte"));
-}
-
 TEST_CASE("the views have the columns that others rely on") {
   const TemporaryFolder folder;
   const auto file = folder.path / "results.db";

@@ -1,6 +1,6 @@
-// dllogger's lines are those of NVIDIA/dllogger, JSONStreamBackend; what they are called is in
-// NVIDIA/DeepLearningExamples. torchvision's are those of pytorch/vision, references/classification/utils.py,
-// MetricLogger.log_every().
+// dllogger's lines are those of NVIDIA/dllogger, JSONStreamBackend and StdOutBackend; what they are called is
+// in NVIDIA/DeepLearningExamples. torchvision's are those of pytorch/vision,
+// references/classification/utils.py, MetricLogger.log_every().
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
@@ -39,9 +40,10 @@ std::optional<std::string_view> meter(std::string_view line, std::string_view na
 
 /// What a run of dllogger says about itself.
 struct DlloggerRun {
-  std::map<std::string, double> summary;     ///< throughputs of the whole run, by name
-  std::map<std::string, std::string> units;  ///< of a name, where a METADATA record states it
-  json parameters;                           ///< how the program was called; null where it does not say
+  std::map<std::string, double> summary;                ///< throughputs of the whole run, by name
+  std::map<std::string, std::string> units;             ///< of a name, where a METADATA record states it
+  std::map<std::string, std::vector<StepSpeed>> steps;  ///< throughputs of single steps, by name
+  json parameters;  ///< how the program was called; null where it does not say
   std::int64_t records = 0;
 };
 
@@ -88,8 +90,17 @@ class DlloggerReader {
       : lines_(lines), settings_(settings), importer_(importer) {}
 
   void read() {
+    const bool has_json = has_json_lines();
     while (lines_.next()) {
       const auto line = lines_.line();
+      if (!has_json && is_dllogger_of_terminal(without_rank_tag(line))) {
+        if (!lines_.has_end()) {
+          left_out_.add(torn_line);
+          break;
+        }
+        take_terminal_line(without_rank_tag(line));
+        continue;
+      }
       const auto mark = line.find(dllogger_mark);
       if (mark == line.npos || line.find('{', mark) == line.npos) { continue; }
       const auto start = mark + dllogger_mark.size();
@@ -104,6 +115,44 @@ class DlloggerReader {
   }
 
  private:
+  /// Both backends may write to one file: then the lines for programs are read.
+  bool has_json_lines() {
+    bool found = false;
+    while (!found && lines_.next()) {
+      const auto mark = lines_.line().find(dllogger_mark);
+      found = mark != std::string_view::npos && lines_.line().find('{', mark) != std::string_view::npos;
+    }
+    lines_.rewind();
+    return found;
+  }
+
+  /// "DLL DATE TIME - STEP NAME : VALUE UNIT NAME : VALUE …", where the step is "PARAMETER", "Summary:" (or
+  /// "()" of programs without words of their own), or "Epoch: 0 Iteration: 1".
+  void take_terminal_line(std::string_view line) {
+    const auto words = words_of(line.substr(line.find(" - ") + 3));
+    if (words.empty()) { return; }
+    const auto is_name = [&](std::size_t i) { return i + 1 < words.size() && words[i + 1] == ":"; };
+    json record = {{"type", "LOG"}, {"step", terminal_step(words)}, {"data", json::object()}};
+    for (std::size_t i = 0; i + 2 < words.size(); ++i) {
+      if (!is_name(i) || is_name(i + 2)) { continue; }
+      const std::string name(words[i]);
+      const auto whole = parse_integer(words[i + 2]);
+      record["data"][name] = whole ? json(*whole) : json(words[i + 2]);
+      const bool has_unit = i + 3 < words.size() && !is_name(i + 3);
+      const bool is_known = std::ranges::find(dllogger_names, name) != dllogger_names.end();
+      if (has_unit && is_known) { run_.units[name] = words[i + 3]; }
+    }
+    take(record);
+  }
+
+  static json terminal_step(const std::vector<std::string_view>& words) {
+    if (words[0] == "PARAMETER") { return "PARAMETER"; }
+    if (words[0] == "Summary:" || words[0] == "()" || words[0] == "[]") { return json::array(); }
+    const bool is_step = std::ranges::find(words, "Iteration:") != words.end() ||
+                         (words[0].starts_with('(') && words.size() > 1 && words[1].ends_with(')'));
+    return is_step ? json::array({0, 0}) : json::array({0});
+  }
+
   void take(const json& record) {
     const auto type = text_in(record, "type");
     const auto& step = member(record, "step");
@@ -121,6 +170,15 @@ class DlloggerReader {
     // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
     const bool is_summary = type == "LOG" && (step.is_array() || step.is_string()) && step.empty();
     if (is_summary && data.is_object()) { take_summary(data); }
+    const bool is_step = type == "LOG" && step.is_array() && step.size() > 1;
+    if (is_step && data.is_object()) { take_step(data); }
+  }
+
+  void take_step(const json& data) {
+    for (const char* name : dllogger_names) {
+      const auto value = number_of(member(data, name));
+      if (value && *value > 0) { run_.steps[name].push_back({*value, lines_.number()}); }
+    }
   }
 
   void add_parameters(const json& data) {
@@ -179,7 +237,9 @@ class DlloggerReader {
       figure.environment["model"] = model;
     }
     figure.batch_size = count_in(run_.parameters, "batch_size");
-    importer_.add(trial_of(figure, settings_, lines_), lines_.position());
+    auto record = trial_of(figure, settings_, lines_);
+    mark_fall(record, run_.steps[*name], lines_, importer_);
+    importer_.add(record, lines_.position());
     run_ = {};
   }
 
@@ -212,6 +272,7 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   std::optional<double> loss;
   std::string epoch;
   std::optional<std::int64_t> step;
+  std::vector<StepSpeed> speeds;
   LeftOut left_out;
   while (lines.next()) {
     const auto line = without_rank_tag(lines.line());
@@ -238,6 +299,7 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
     }
     seconds_per_image += 1 / *value;
     ++count;
+    speeds.push_back({*value, lines.number()});
   }
   if (count == 0) {
     lines.refuse("there is no second line of an epoch with img/s: too few steps were logged");
@@ -247,6 +309,7 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   figure.environment["log_lines"] = count;
   auto record = trial_of(figure, settings, lines);
   left_out.report(importer);
+  mark_fall(record, speeds, lines, importer);
   importer.note(
       fmt::format("the harmonic mean of the img/s of {}; the first line of each epoch is left out ({})",
                   counted(count, "log line"), counted(first, "epoch")));

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
@@ -20,6 +22,15 @@ using nlohmann::json;
 
 /// Each rank may print one.
 constexpr std::size_t most_totals = 100'000;
+
+/// What the lines of one step say of the speed, all processes together.
+struct MeanSpeed {
+  double sum = 0;  ///< of the lines' figures
+  std::int64_t lines = 0;
+  std::int64_t first_line = 0;
+  double give = 0;       ///< half a unit of the last digit
+  bool is_mean = false;  ///< of all steps so far, as where "+/-" follows; else of the last ones
+};
 
 /// What one log says.
 struct TfLog {
@@ -36,6 +47,8 @@ struct TfLog {
   std::vector<double> totals;                 ///< one for each process that printed it
   std::int64_t last_step = 0;
   std::optional<double> loss_first, loss_last;
+  std::map<std::int64_t, MeanSpeed> speeds;  ///< by step
+  bool is_one_job() const { return has_workers || lists_all_ranks || variables == "horovod"; }
 
   /// Devices of the whole job; nothing if the preamble is not there.
   std::optional<std::int64_t> devices() const {
@@ -101,10 +114,55 @@ void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
   }
 }
 
+/// 204.8 of "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228".
+void read_speed(std::string_view line, std::int64_t step, std::int64_t number, TfLog& log) {
+  constexpr std::string_view label = "images/sec:";
+  constexpr std::size_t most_steps = 1'000'000;
+  const auto words = words_of(line.substr(line.find(label) + label.size()));
+  const auto speed = words.empty() ? std::nullopt : parse_number(words[0]);
+  if (!speed || *speed <= 0 || (log.speeds.size() == most_steps && !log.speeds.contains(step))) { return; }
+  auto& mean = log.speeds[step];
+  if (mean.lines == 0) { mean.first_line = number; }
+  mean.sum += *speed;
+  ++mean.lines;
+  const auto point = words[0].find('.');
+  mean.give =
+      0.5 * std::pow(10.0, point == words[0].npos ? 0.0 : -static_cast<double>(words[0].size() - point - 1));
+  mean.is_mean = words.size() > 1 && words[1] == "+/-";
+}
+
+/// The speed between one line and the next. Lines give the mean over all steps so far, which hides a fall:
+/// the time that the steps took is the number of them over that mean. Lines that are too near to each other
+/// for their digits are taken together, and steps that not all processes printed are left out.
+std::vector<StepSpeed> speeds_between(const TfLog& log) {
+  constexpr double most_give = 0.1;  // of the time between two lines
+  std::int64_t most_lines = 0;
+  for (const auto& [step, mean] : log.speeds) { most_lines = std::max(most_lines, mean.lines); }
+  std::vector<StepSpeed> speeds;
+  double steps_before = 0, time_before = 0, give_before = 0;
+  for (const auto& [step, mean] : log.speeds) {
+    if (mean.lines != most_lines) { continue; }
+    const double speed = mean.sum / static_cast<double>(mean.lines);
+    if (!mean.is_mean) {
+      speeds.push_back({speed, mean.first_line});
+      continue;
+    }
+    const auto steps = static_cast<double>(step);
+    const double time = steps / speed, give = time * mean.give / speed;
+    const double between = time - time_before;
+    if (between <= 0 || give + give_before > most_give * between) { continue; }
+    speeds.push_back({(steps - steps_before) / between, mean.first_line});
+    steps_before = steps;
+    time_before = time;
+    give_before = give;
+  }
+  return speeds;
+}
+
 /// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228", with more behind the loss (accuracies, an
 /// epoch) or not; with --display_perf_ewma only the speed. The total is what counts: a step's line that is
 /// like none of these is passed over.
-void read_step(std::string_view line, TfLog& log) {
+void read_step(std::string_view line, std::int64_t number, TfLog& log) {
   const auto first = line.find('\t'), second = line.find('\t', first + 1);
   const auto step = parse_integer(trim(line.substr(0, first)));
   const auto cell =
@@ -115,6 +173,7 @@ void read_step(std::string_view line, TfLog& log) {
     return;
   }
   log.last_step = std::max(log.last_step, *step);
+  read_speed(line, *step, number, log);
   const auto loss = parse_number(word);
   if (!loss) {
     ++(is_letter(word.back()) ? log.wild_losses : log.unread_lines);
@@ -141,7 +200,7 @@ TfLog read_log(LineReader& lines) {
     } else if (line.starts_with(rule)) {
       open_totals = std::max<std::int64_t>(open_totals - 1, 0);
     } else if (line.find("\timages/sec:") != line.npos) {
-      read_step(line, log);
+      read_step(line, lines.number(), log);
     } else {
       read_preamble(lines, line, log);
     }
@@ -161,7 +220,25 @@ TfLog read_log(LineReader& lines) {
 
 /// Refuses several totals of which nobody said whose they are: their devices cannot be counted either.
 void require_scope(const LineReader& lines, const TfLog& log, const ImportSettings& settings) {
-  if (log.totals.size() > 1 && !settings.scope) {
+  const bool of_parts = settings.scope == Scope::rank || settings.scope == Scope::tenant;
+  if (log.totals.size() > 1 && log.is_one_job() && of_parts) {
+    const auto [low, high] = std::minmax_element(log.totals.begin(), log.totals.end());
+    lines.refuse(
+        "{} lines \"total images/sec\" of {} to {}, and each is of the whole job{}: leave --scope {} out",
+        log.totals.size(), *low, *high,
+        log.variables.empty() ? "" : ", as \"Variables: " + excerpt(log.variables) + "\" says",
+        to_string(*settings.scope));
+  }
+  const bool are_equal =
+      std::ranges::all_of(log.totals, [&](double total) { return total == log.totals.front(); });
+  if (log.totals.size() > 1 && are_equal && of_parts && log.variables.empty()) {
+    lines.refuse(
+        "{} totals, all {}, and no line \"Variables:\" says whose: equal to the last digit they are of one "
+        "job, and "
+        "--scope {} would add them up; give --scope trial, or the log of each process as a file of its own",
+        log.totals.size(), log.totals.front(), to_string(*settings.scope));
+  }
+  if (log.totals.size() > 1 && !settings.scope && !log.is_one_job()) {
     lines.refuse(
         "{} lines \"total images/sec\", and the file cannot tell whether each is of one rank or of the whole "
         "job: give --scope trial (each is of the whole job, as Horovod's ranks print it), --scope rank or "
@@ -174,8 +251,7 @@ void require_scope(const LineReader& lines, const TfLog& log, const ImportSettin
 /// total each, of a rank or a tenant.
 void count_processes(const LineReader& lines, TfLog& log, const ImportSettings& settings) {
   const bool has_own_totals = settings.scope == Scope::rank || settings.scope == Scope::tenant;
-  const bool is_one_job = log.has_workers || log.lists_all_ranks || log.variables == "horovod";
-  if (log.lists < 2 || is_one_job || !has_own_totals) { return; }
+  if (log.lists < 2 || log.is_one_job() || !has_own_totals) { return; }
   if (log.lists != std::ssize(log.totals)) {
     lines.refuse("{} list devices, but there are {}: part of a process' log is missing",
                  counted(log.lists, "process", "processes"), counted(log.totals.size(), "total"));
@@ -251,7 +327,9 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
   if (scope == Scope::trial) {
     const auto [low, high] = std::minmax_element(log.totals.begin(), log.totals.end());
     if (*high > 1.5 * *low) {
-      lines.refuse("totals of {} and {} cannot both be of the whole job; is it --scope rank?", *low, *high);
+      lines.refuse(
+          "totals of {} and {} cannot both be of the whole job{}", *low, *high,
+          log.is_one_job() ? ": the log is of several jobs, give a file for each" : "; is it --scope rank?");
     }
     return log.totals.front();
   }
@@ -264,6 +342,19 @@ double throughput_of(const LineReader& lines, const TfLog& log, Scope scope, con
     lines.refuse("the total of one rank out of {}; the others' are needed too", ranks);
   }
   return sum;
+}
+
+/// Totals of processes that should be alike and are not.
+void note_imbalance(const TfLog& log, Scope scope, RecordImporter& importer) {
+  if (scope == Scope::trial || log.totals.size() < 2) { return; }
+  constexpr double alike = 0.9;
+  const auto [low, high] = std::minmax_element(log.totals.begin(), log.totals.end());
+  if (*low >= alike * *high) { return; }
+  importer.note(
+      fmt::format("the slowest of {} runs at {:.0f} % of the fastest ({} and {} images/s): they may share "
+                  "a device or a link",
+                  counted(log.totals.size(), "process", "processes"), 100 * *low / *high, figure_words(*low),
+                  figure_words(*high)));
 }
 
 json tenant_of(const TfLog& log, std::int64_t index, std::int64_t nodes, double images_per_second) {
@@ -335,6 +426,8 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
       importer.note(counted(log.unread_lines, "step's line", "steps' lines") +
                     " could not be read; the total was");
     }
+    note_imbalance(log, scope, importer);
+    mark_fall(record, speeds_between(log), *lines, importer);
     record["gpus_per_node"] = shape.gpus_per_node;
     record["ranks_per_node"] = value_json(shape.ranks_per_node);
     if (log.device_batch && settings.batch_size && *settings.batch_size != *log.device_batch) {

@@ -5,6 +5,7 @@
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
@@ -19,8 +20,10 @@ constexpr std::string_view mlperf_mark = ":::MLLOG ";
 struct Rates {
   double last = 0, seconds_per_image = 0;
   std::int64_t count = 0;
+  std::vector<StepSpeed> speeds = {};
 
-  void add(double rate) {
+  void add(double rate, std::int64_t line) {
+    speeds.push_back({rate, line});
     last = rate;
     seconds_per_image += 1 / rate;
     ++count;
@@ -96,7 +99,7 @@ class MlperfReader {
     if (!rate || *rate <= 0) {
       lines_.refuse("the throughput is {}, it must be a finite number above zero", excerpt(dump_json(value)));
     }
-    rates.add(*rate);
+    rates.add(*rate, lines_.number());
   }
 
   void finish() {
@@ -146,6 +149,7 @@ class MlperfReader {
         rates.count > 0 ? rates.mean() : 0, benchmark_, "throughput", {}, {{"source", "mlperf"}}};
     auto record = trial_of(figure, settings_, lines_);
     if (rates.count == 0) { record["images_per_second"] = nullptr; }
+    mark_fall(record, rates.speeds, lines_, importer_);
     // Runs end so that miss the accuracy wanted, or were to measure speed alone: what they reached counts.
     if (run_->was_aborted && rates.count > 0) {
       importer_.note("run_stop says aborted: the run ended early or missed its accuracy");

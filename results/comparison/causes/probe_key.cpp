@@ -1,0 +1,209 @@
+#include "results/comparison/causes/probe_key.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "common/text/json.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
+
+namespace virtrain::results {
+namespace {
+
+using nlohmann::json;
+
+/// Members of a detail that are settings wherever they stand: the reduction and root of a collective, and the
+/// place of a test of ReFrame.
+constexpr std::array plain_settings = {"operation", "root", "system", "partition", "environ"};
+/// Of rows that older versions imported: what told their figures apart.
+constexpr std::array older_settings = {std::pair{"nvbandwidth", "test"}, std::pair{"perfkit", "labels"}};
+
+std::string setting_text(const json& value) {
+  return value.is_string() ? value.get<std::string>() : dump_json(value);
+}
+
+/// What nearly all collectives say, and some sources leave out.
+bool is_usual(const std::string& name, const std::string& text) {
+  return text.empty() || (name == "operation" && (text == "sum" || text == "none")) ||
+         (name == "root" && text == "-1");
+}
+
+double mean_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) { sum += value; }
+  return sum / static_cast<double>(values.size());
+}
+
+/// One figure of both sides, over the sizes that both measured.
+struct SharedFigure {
+  ProbeKey key;  ///< without its size
+  bool is_bus = false;
+  double baseline = 0, candidate = 0;
+  double sizes = 0;
+};
+
+/// What a side measured at a key: the bus bandwidth where it has one.
+double reading_of(const ProbeReadings& readings) {
+  return mean_of(readings.bus.empty() ? readings.values : readings.bus);
+}
+
+std::vector<SharedFigure> shared_figures(const ProbeFigures& figures) {
+  std::map<ProbeKey, SharedFigure> shared;
+  for (const auto& [key, sides] : figures) {
+    const auto ours = sides.find("baseline"), theirs = sides.find("candidate");
+    if (ours == sides.end() || theirs == sides.end()) { continue; }
+    if (ours->second.bus.empty() != theirs->second.bus.empty()) { continue; }
+    auto without_size = key;
+    without_size.size_bytes = -1;
+    auto& figure = shared[without_size];
+    figure.key = without_size;
+    figure.is_bus = !ours->second.bus.empty();
+    const double baseline = reading_of(ours->second), candidate = reading_of(theirs->second);
+    if (figure.is_bus) {
+      figure.baseline = std::max(figure.baseline, baseline);
+      figure.candidate = std::max(figure.candidate, candidate);
+    } else {
+      figure.baseline += baseline;
+      figure.candidate += candidate;
+      figure.sizes += 1;
+    }
+  }
+  std::vector<SharedFigure> list;
+  for (auto& [key, figure] : shared) {
+    if (!figure.is_bus) {
+      figure.baseline /= figure.sizes;
+      figure.candidate /= figure.sizes;
+    }
+    if (figure.baseline > 0 && figure.candidate > 0) { list.push_back(figure); }
+  }
+  return list;
+}
+
+/// Whether the second says more of a gap than the first: of collectives the one of more ranks, as the job
+/// has, then the faster one; of rates the one whose sides differ more.
+bool is_better(const SharedFigure& first, const SharedFigure& second) {
+  if (first.is_bus && second.is_bus) {
+    return std::pair(second.key.ranks, second.baseline) > std::pair(first.key.ranks, first.baseline);
+  }
+  return second.candidate / second.baseline < first.candidate / first.baseline;
+}
+
+/// With "baseline" or "candidate" in place of the arm, and without figures of wrong data.
+void add_side(const std::vector<const Probe*>& probes, const char* side, std::vector<Probe>& all) {
+  for (const auto* probe : probes) {
+    if (probe->wrong.value_or(0) > 0) { continue; }
+    all.push_back(*probe);
+    all.back().arm = side;
+  }
+}
+
+}  // namespace
+
+ProbeSettings settings_of(const Probe& probe) {
+  ProbeSettings settings;
+  const auto add = [&](const std::string& name, const json& value) {
+    if (value.is_null()) { return; }
+    const auto text = setting_text(value);
+    if (!is_usual(name, text)) { settings[name] = text; }
+  };
+  for (const char* name : plain_settings) { add(name, member(probe.detail, name)); }
+  const auto& said = member(probe.detail, "settings");
+  if (said.is_object()) {
+    for (const auto& [name, value] : said.items()) { add(name, value); }
+    return settings;
+  }
+  const auto source = text_in(probe.detail, "source");
+  const auto benchmark = text_in(probe.detail, "benchmark");
+  if (const auto colon = benchmark.find(':'); source == "superbench" && colon != std::string::npos) {
+    add("run", benchmark.substr(colon + 1));
+  }
+  for (const auto& [tool, name] : older_settings) {
+    // What a test is called says nothing more where the figure has that name.
+    if (source == tool && text_in(probe.detail, name) != probe.name) {
+      add(name, member(probe.detail, name));
+    }
+  }
+  return settings;
+}
+
+ProbeKey key_of(const Probe& probe) {
+  ProbeKey key{probe.name,
+               probe.data_type,
+               "",
+               probe.unit,
+               probe.nodes.value_or(-1),
+               probe.ranks.value_or(-1),
+               probe.size_bytes.value_or(-1)};
+  const auto& in_place = member(probe.detail, "in_place");
+  if (in_place.is_boolean()) { key.side = in_place.get<bool>() ? "in place" : "out of place"; }
+  key.settings = settings_of(probe);
+  return key;
+}
+
+std::string settings_words(const ProbeSettings& settings) {
+  constexpr std::size_t longest_word = 40;
+  // Whose values say by themselves what they are.
+  static const std::set<std::string, std::less<>> plain = {"engine", "part",   "run",       "benchmark",
+                                                           "test",   "system", "partition", "environ"};
+  std::vector<std::string> words;
+  for (const auto& [name, value] : settings) {
+    words.push_back(excerpt(plain.contains(name) ? value : name + "=" + value, longest_word));
+  }
+  return join(words, " ");
+}
+
+ProbeFigures probe_figures(const std::vector<Probe>& probes) {
+  std::map<ProbeKey, std::map<std::string, std::set<std::string>>> transports;
+  std::vector<ProbeKey> keys;
+  keys.reserve(probes.size());
+  for (const auto& probe : probes) {
+    keys.push_back(key_of(probe));
+    transports[keys.back()][probe.arm].insert(probe.transport);
+  }
+  // Arms differ in the transport that they bring along; that of several in one arm was chosen.
+  const auto is_chosen = [&](const ProbeKey& key) {
+    return std::ranges::any_of(transports.at(key), [](const auto& arm) { return arm.second.size() > 1; });
+  };
+  ProbeFigures figures;
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const auto& probe = probes[i];
+    auto key = keys[i];
+    if (is_chosen(keys[i])) { key.transport = probe.transport; }
+    auto& readings = figures[key][probe.arm];
+    readings.values.push_back(probe.value);
+    if (probe.bus_bytes_per_second) { readings.bus.push_back(*probe.bus_bytes_per_second); }
+    readings.wrong += probe.wrong.value_or(0);
+  }
+  return figures;
+}
+
+SharedProbes shared_probes(const std::vector<const Probe*>& baseline,
+                           const std::vector<const Probe*>& candidate) {
+  std::vector<Probe> all;
+  add_side(baseline, "baseline", all);
+  add_side(candidate, "candidate", all);
+  std::map<std::string, SharedFigure> best;
+  for (const auto& figure : shared_figures(probe_figures(all))) {
+    const auto& key = figure.key;
+    std::vector<std::string> names{"probe." + key.name};
+    const bool is_product = key.name == "gemm" || key.name == "gpu_gemm";
+    if (is_product && !key.data_type.empty()) { names.push_back(names.front() + "." + key.data_type); }
+    for (const auto& name : names) {
+      const auto [known, fresh] = best.try_emplace(name, figure);
+      if (!fresh && is_better(known->second, figure)) { known->second = figure; }
+    }
+  }
+  SharedProbes shared;
+  for (const auto& [name, figure] : best) {
+    shared.baseline[name] = figure.baseline;
+    shared.candidate[name] = figure.candidate;
+    const auto words = settings_words(figure.key.settings);
+    if (!words.empty()) { shared.settings[name] = words; }
+  }
+  return shared;
+}
+
+}  // namespace virtrain::results

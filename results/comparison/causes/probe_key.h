@@ -1,0 +1,60 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "results/store/records.h"
+
+namespace virtrain::results {
+
+/// What a source says of how it measured a figure, by name: {"engine": "SM"}. Readers put it into a probe's
+/// detail as "settings"; of older rows it comes from what the source's own keys there said.
+using ProbeSettings = std::map<std::string, std::string>;
+ProbeSettings settings_of(const Probe& probe);
+
+/// "SM", "gdr-only operation=alltoall": for people, short enough for a table.
+std::string settings_words(const ProbeSettings& settings);
+
+/// What tells one probe's figure from another's but the arm. Two figures are the same only if all of it is.
+struct ProbeKey {
+  std::string name, data_type;
+  std::string side;              ///< "in place" or "out of place" where the source says it
+  std::string unit;              ///< of the values: B/s, FLOP/s, s
+  std::int64_t nodes = -1;       ///< -1: not said
+  std::int64_t ranks = -1;       ///< likewise
+  std::int64_t size_bytes = -1;  ///< likewise
+  std::string transport = {};    ///< only where one arm has figures over several
+  ProbeSettings settings = {};
+
+  auto operator<=>(const ProbeKey&) const = default;
+};
+
+/// Of one probe alone, so without its transport.
+ProbeKey key_of(const Probe& probe);
+
+/// All readings of one figure in one arm.
+struct ProbeReadings {
+  std::vector<double> values;
+  std::vector<double> bus;  ///< bus bandwidths in B/s, where the source has them
+  std::int64_t wrong = 0;   ///< elements that were not what they should be
+};
+
+using ProbeFigures = std::map<ProbeKey, std::map<std::string, ProbeReadings>>;
+
+/// By figure and arm.
+ProbeFigures probe_figures(const std::vector<Probe>& probes);
+
+/// What both arms measured alike, as numbers of `explain`: "probe.host_to_device" and, of products,
+/// "probe.gemm.bfloat16". A collective's is its best bus bandwidth over the sizes that both have. Of figures
+/// that differ in settings it is the pair that differs most, for each is an upper bound of what it explains.
+struct SharedProbes {
+  std::map<std::string, double> baseline, candidate;
+  std::map<std::string, std::string> settings;  ///< in words, of the numbers that have some
+};
+SharedProbes shared_probes(const std::vector<const Probe*>& baseline,
+                           const std::vector<const Probe*>& candidate);
+
+}  // namespace virtrain::results
