@@ -72,7 +72,7 @@ ROOMS = {
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [
-        *["api/pci", "api", "process", "devices/pci", "devices"],
+        *["api/pci", "api", "api/limits", "process", "devices/pci", "devices"],
         *["hypervisor/domain", "hypervisor", "hypervisor/libvirt"],
         *["guest", "guest/mirror", "guest/cloud", "guest/init"],
         *["slice", "machine", "journal"],
