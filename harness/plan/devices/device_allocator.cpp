@@ -356,7 +356,8 @@ const DeviceSlot* DeviceAllocator::best_single(const Slots& from, const Slots& c
   };
   const auto cost = [&](const DeviceSlot* slot) {
     const auto on_card = count(of_one_card, slot);
-    return std::pair(spread_ ? on_card : -on_card, count(share_a_numa_node, slot));
+    return std::tuple(spread_ ? on_card : -on_card, count(share_a_numa_node, slot),
+                      count(share_a_switch, slot));
   };
   return *std::min_element(from.begin(), from.end(),
                            [&](const auto* a, const auto* b) { return cost(a) < cost(b); });

@@ -123,6 +123,14 @@ TEST_CASE("adapters are given out so that all devices together are as near to on
         List{"0000:19:00.0", "0000:79:00.0"});
   CHECK(nics("0000:18:00.0, 0000:30:00.0, 0000:78:00.0", "{gpus_per_node: 3}", 0, 2) ==
         List{"0000:19:00.0", "0000:79:00.0"});
+  // Single GPUs go below switches of their own as long as there are any.
+  const std::string four = "{gpus_per_node: 1}, {gpus_per_node: 1}, {gpus_per_node: 1}, {gpus_per_node: 1}";
+  List singles;
+  const auto plan = plan_of(hardware_scenario("{kind: passthrough}", four), inventory);
+  for (const std::size_t tenant : {0u, 1u, 2u, 3u}) {
+    singles.push_back(node(plan, tenant).device_addresses()[0]);
+  }
+  CHECK(singles == List{"0000:18:00.0", "0000:78:00.0", "0000:48:00.0", "0000:a8:00.0"});
   // The first node's GPU has no adapter below its switch and leaves the second one's to that.
   const std::string gpus = "0000:c0:00.0, 0000:78:00.0", both = "{gpus_per_node: 1}, {gpus_per_node: 1}";
   const bool is_first =
