@@ -72,6 +72,7 @@ class DataIndex {
   mutable std::map<std::tuple<Origin, Columns, std::vector<const ArmFact*>>, Facts> trial_facts_;
   std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
   std::map<Shape, std::vector<std::string>> alone_cases_;
+  std::map<CaseAndArm, std::vector<const PublishedMean*>> published_;
 };
 
 }  // namespace virtrain::results
