@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <set>
+#include <utility>
 
 #include "common/files/reading.h"
 #include "common/text/units.h"
@@ -29,6 +30,18 @@ void keep_given_descriptors() {
     if (is_open(number)) { given().insert(number); }  // the one that listed them is closed by now
   }
   ::close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+}
+
+std::optional<int> named_descriptor(const std::filesystem::path& file) {
+  const auto folder = file.parent_path();
+  const auto name = file == "/dev/stdin"                               ? "0"
+                    : file == "/dev/stdout"                            ? "1"
+                    : file == "/dev/stderr"                            ? "2"
+                    : folder == "/dev/fd" || folder == "/proc/self/fd" ? file.filename().string()
+                                                                       : "";
+  if (name.empty()) { return std::nullopt; }
+  const auto number = parse_integer(name).value_or(-1);
+  return std::in_range<int>(number) ? static_cast<int>(number) : -1;
 }
 
 bool was_given(int descriptor) {

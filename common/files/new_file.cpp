@@ -14,27 +14,34 @@
 
 namespace virtrain {
 
-NewFile::NewFile(std::filesystem::path path, mode_t mode) : path_(std::move(path)) {
+NewFile::NewFile(const std::filesystem::path& path, mode_t mode)
+    : NewFile(FilePlace(path, "write " + path.string()), path, mode) {}
+
+NewFile::NewFile(FilePlace place, const std::filesystem::path& path, mode_t mode)
+    : operation_("write " + path.string()), place_(std::move(place)) {
   constexpr int tries = 100;
   for (int i = 0; i < tries; ++i) {
     std::uint64_t random = 0;
     if (::getrandom(&random, sizeof random, 0) != sizeof random) { break; }
-    name_ = (path_.parent_path() / fmt::format(".virtrain-{:016x}", random)).string();
-    file_.reset(::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+    name_ = fmt::format(".virtrain-{:016x}", random);
+    file_.reset(::openat(place_.folder.get(), name_.c_str(),
+                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
     if (file_) { return; }
     if (errno != EEXIST) { break; }
   }
-  throw errno_error("write " + path_.string(), errno);
+  name_.clear();
+  throw errno_error(operation_, errno);
 }
 
 NewFile::~NewFile() {
-  if (!name_.empty()) { ::unlink(name_.c_str()); }
+  if (!name_.empty()) { ::unlinkat(place_.folder.get(), name_.c_str(), 0); }
 }
 
 void NewFile::take_place(std::optional<mode_t> mode) {
+  const int folder = place_.folder.get();
   const bool done = (!mode || ::fchmod(file_.get(), *mode) == 0) && ::fsync(file_.get()) == 0 &&
-                    ::rename(name_.c_str(), path_.c_str()) == 0;
-  if (!done) { throw errno_error("write " + path_.string(), errno); }
+                    ::renameat(folder, name_.c_str(), folder, place_.name.c_str()) == 0;
+  if (!done) { throw errno_error(operation_, errno); }
   name_.clear();
 }
 

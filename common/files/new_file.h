@@ -7,17 +7,19 @@
 #include <string>
 #include <string_view>
 
+#include "common/files/open_folder.h"
 #include "common/files/unique_fd.h"
 
 namespace virtrain {
 
-/// A hidden file beside `path` that takes its place once it is whole, and else goes when this goes. Nobody
-/// can foresee its name: where others may write to the folder, a planted link or file is neither followed nor
-/// taken. Every failure is an Error.
+/// A hidden file beside `path` that takes its place once it is whole, and else goes when this goes. The
+/// folder is opened once (open_folder()), and nobody can foresee the name: where others may write, a planted
+/// link or file is neither followed nor taken. Every failure is an Error.
 class NewFile {
  public:
   /// Made with this mode less the umask.
-  NewFile(std::filesystem::path path, mode_t mode);
+  NewFile(const std::filesystem::path& path, mode_t mode);
+  NewFile(FilePlace place, const std::filesystem::path& path, mode_t mode);
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
   ~NewFile();
@@ -28,7 +30,8 @@ class NewFile {
   void take_place(std::optional<mode_t> mode = std::nullopt);
 
  private:
-  std::filesystem::path path_;
+  const std::string operation_;
+  FilePlace place_;
   std::string name_;  ///< empty: it is in its place
   UniqueFd file_;
 };

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
+#include "common/files/given_descriptors.h"
 #include "common/text/text.h"
 
 namespace virtrain {
 
-UniqueFd open_to_read(const std::filesystem::path& path, Readable kind) {
+UniqueFd open_to_read(const std::filesystem::path& path, Readable kind, std::chrono::milliseconds silence) {
   const UniqueFd found(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat status {};
   if (!found || ::fstat(found.get(), &status) != 0) { return {}; }
@@ -21,21 +23,48 @@ UniqueFd open_to_read(const std::filesystem::path& path, Readable kind) {
     errno = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
     return {};
   }
+  const auto given = S_ISFIFO(status.st_mode) ? named_descriptor(path) : std::nullopt;
+  if (given && was_given(*given)) { return UniqueFd(::fcntl(*given, F_DUPFD_CLOEXEC, 0)); }
   // The very file that was looked at, whatever the path leads to by now.
-  return UniqueFd(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  UniqueFd file(::open(("/proc/self/fd/" + std::to_string(found.get())).c_str(),
+                       O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  if (!file || !S_ISFIFO(status.st_mode) || becomes_readable(file.get(), silence)) { return file; }
+  errno = ETIMEDOUT;
+  return {};
+}
+
+std::ifstream open_stream(const std::filesystem::path& path) {
+  std::ifstream stream;
+  if (const auto file = open_to_read(path)) {
+    stream.open("/proc/self/fd/" + std::to_string(file.get()), std::ios::binary);
+  }
+  return stream;
+}
+
+bool read_pieces(int file, const std::function<bool(std::string_view)>& take) {
+  char buffer[16384];
+  while (true) {
+    const auto got = ::read(file, buffer, sizeof buffer);
+    if (got == 0) { return true; }
+    if (got > 0) {
+      if (!take({buffer, static_cast<std::size_t>(got)})) { return true; }
+      continue;
+    }
+    if (errno == EINTR) { continue; }
+    if (errno != EAGAIN) { return false; }
+    if (becomes_readable(file, longest_silence)) { continue; }
+    errno = ETIMEDOUT;
+    return false;
+  }
 }
 
 std::optional<std::string> read_at_most(int file, std::size_t most_bytes) {
   std::string content;
-  char buffer[16384];
-  while (content.size() < most_bytes) {
-    const auto got = ::read(file, buffer, std::min(sizeof buffer, most_bytes - content.size()));
-    if (got < 0 && errno == EINTR) { continue; }
-    if (got < 0) { return std::nullopt; }
-    if (got == 0) { break; }
-    content.append(buffer, static_cast<std::size_t>(got));
-  }
-  return content;
+  const bool whole = read_pieces(file, [&](std::string_view piece) {
+    content += piece.substr(0, most_bytes - content.size());
+    return content.size() < most_bytes;
+  });
+  return whole ? std::optional(std::move(content)) : std::nullopt;
 }
 
 std::optional<std::string> read_file(const std::filesystem::path& path, std::size_t most_bytes) {

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/files/unique_fd.h"
@@ -11,10 +15,24 @@ namespace virtrain {
 
 enum class Readable { regular_file, regular_file_or_pipe };
 
+// The one way to read what somebody else may have made: tests/architecture refuses std::ifstream elsewhere.
+
+/// How long a pipe that has a name may have nothing to say.
+inline constexpr std::chrono::seconds longest_silence{10};
+
 /// Opens for reading what `path` leads to if it is of that kind. What else is there is not opened, for that
-/// alone may start a device or wait. None: errno says why not, EINVAL that it is of another kind (EISDIR: a
-/// folder).
-UniqueFd open_to_read(const std::filesystem::path& path, Readable kind = Readable::regular_file);
+/// alone may start a device or wait. Of a pipe that has a name the first bytes are waited for, and no longer
+/// than `silence`; one that the caller gave (/dev/stdin, /dev/fd/63) is taken as it is. None: errno says why
+/// not, EINVAL that it is of another kind (EISDIR: a folder), ETIMEDOUT that nobody writes.
+UniqueFd open_to_read(const std::filesystem::path& path, Readable kind = Readable::regular_file,
+                      std::chrono::milliseconds silence = longest_silence);
+
+/// A stream of a regular file; not open where open_to_read() opens nothing.
+std::ifstream open_stream(const std::filesystem::path& path);
+
+/// Hands over all that comes from an open file until its end, or until `take` returns false. False: reading
+/// failed, and errno says why.
+bool read_pieces(int file, const std::function<bool(std::string_view)>& take);
 
 /// Most that is read of a file as text, unless said otherwise.
 inline constexpr std::size_t most_text_bytes = std::size_t{16} << 20;

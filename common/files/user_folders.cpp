@@ -1,6 +1,5 @@
 #include "common/files/user_folders.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <sys/stat.h>
@@ -11,8 +10,7 @@
 #include <optional>
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
-#include "common/files/unique_fd.h"
+#include "common/files/open_folder.h"
 
 namespace virtrain {
 namespace {
@@ -74,18 +72,17 @@ std::string passed_over_folders() {
 }
 
 void make_own_folder(const fs::path& folder, unsigned mode) {
+  constexpr mode_t usual = 0777;
   const auto operation = "make folder " + folder.string();
-  std::error_code failed;
-  refuse_links_of_others(folder, operation);
-  const auto parent = fs::absolute(folder).lexically_normal().parent_path();
-  fs::create_directories(parent, failed);
-  if (failed) { throw Error(operation, ErrorCode::io, failed.message()); }
-  const bool made = ::mkdir(folder.c_str(), mode) == 0;
+  const auto normal = fs::absolute(folder).lexically_normal();
+  const FilePlace place(normal.has_filename() ? normal : normal.parent_path(), operation, LastLink::stays,
+                        usual);
+  const bool made = ::mkdirat(place.folder.get(), place.name.c_str(), mode) == 0;
   if (!made && errno != EEXIST) { throw errno_error(operation, errno); }
   // A link of root's or of our own is a way to put it on another disk.
-  const UniqueFd fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const auto fd = open_folder(place.path(), operation);
   struct stat status {};
-  if (!fd || ::fstat(fd.get(), &status) != 0) { throw errno_error(operation, errno); }
+  if (::fstat(fd.get(), &status) != 0) { throw errno_error(operation, errno); }
   if (status.st_uid != ::geteuid()) {
     throw Error(
         operation, ErrorCode::host_unable,
@@ -97,7 +94,8 @@ void make_own_folder(const fs::path& folder, unsigned mode) {
     throw Error(operation, ErrorCode::host_unable, "it is shared by all users; choose a folder of your own");
   }
   const unsigned wanted = made ? mode : status.st_mode & 07777 & mode;
-  if ((status.st_mode & 07777) != wanted && ::fchmod(fd.get(), wanted) != 0) {
+  if ((status.st_mode & 07777) != wanted &&
+      ::chmod(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), wanted) != 0) {
     throw errno_error(operation, errno);
   }
 }

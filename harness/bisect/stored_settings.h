@@ -10,9 +10,10 @@
 // have been measured here, imported, or copied with the whole file. Pure.
 namespace virtrain::harness {
 
-/// The environment variables that a comparison's two arms set for their ranks and the files of this host that
-/// they name: what somebody has to agree to before it runs with their rights. Before and after are the values
-/// in the arms `good` and `tried`. Settings that the user has given on the command line are left out.
+/// The environment variables that a comparison's two arms set for their ranks, the files of this host that
+/// they name, and its devices that they take and change: what somebody has to agree to before it runs with
+/// their rights. Before and after are the values in the arms `good` and `tried`. Settings that the user has
+/// given on the command line are left out.
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given);
 
 /// "workload.env.LD_PRELOAD: /opt/x.so", or with both values where they differ.

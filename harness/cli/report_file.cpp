@@ -6,9 +6,10 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "common/files/open_folder.h"
+#include "common/files/output_file.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"
-#include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
 
 namespace virtrain::harness {
@@ -21,21 +22,27 @@ void require_report_place(const std::filesystem::path& output) {
   std::error_code unknown;
   if (output == "-") { refuse("the run prints its table there; name a file"); }
   if (fs::is_directory(output, unknown)) { refuse("it is a folder; name a file in it"); }
-  if (results::is_written_in_place(output)) { return; }
   const auto folder = output.has_parent_path() ? output.parent_path() : fs::path(".");
   if (!fs::is_directory(folder, unknown)) { refuse(fmt::format("there is no folder {}", folder.string())); }
+  if (is_written_in_place(output)) { return; }
   if (::access(folder.c_str(), W_OK) != 0) {
     refuse(fmt::format("{} cannot be written to", folder.string()));
   }
 }
 
 void make_site_folder(const std::filesystem::path& folder) {
-  std::error_code failed, unknown;
-  fs::create_directories(folder, failed);
-  if (fs::is_directory(folder, unknown)) { return; }
-  throw Error("write the site to " + printable(folder.string()), ErrorCode::usage,
-              fs::exists(folder, unknown) ? "it is a file; a site needs a folder"
-                                          : "cannot make the folder: " + failed.message());
+  constexpr mode_t usual = 0777;
+  const auto operation = "write the site to " + printable(folder.string());
+  std::error_code unknown;
+  if (fs::exists(folder, unknown) && !fs::is_directory(folder, unknown)) {
+    throw Error(operation, ErrorCode::usage, "it is a file; a site needs a folder");
+  }
+  try {
+    open_folder(folder, operation, usual);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) { throw; }
+    throw Error(operation, ErrorCode::usage, "cannot make the folder: " + error.message());
+  }
 }
 
 void write_report(const std::filesystem::path& database, results::ReportRequest request,
@@ -47,7 +54,7 @@ void write_report(const std::filesystem::path& database, results::ReportRequest 
   if (output == "-") {
     fmt::print(std::cout, "{}", written.html);
   } else {
-    results::write_whole(output, [&](std::ostream& out) { out << written.html; });
+    write_whole(output, [&](std::ostream& out) { out << written.html; });
   }
 }
 

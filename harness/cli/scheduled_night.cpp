@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/files/output_file.h"
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
@@ -341,8 +342,8 @@ class Night {
       }
     };
     attempt(schedule_.textfile, [&] {
-      results::write_whole(schedule_.textfile,
-                           [&](std::ostream& out) { results::export_changes_prometheus(changes, out); });
+      write_whole(schedule_.textfile,
+                  [&](std::ostream& out) { results::export_changes_prometheus(changes, out); });
     });
     attempt(schedule_.site, [&] {
       make_site_folder(schedule_.site);

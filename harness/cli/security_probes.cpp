@@ -71,7 +71,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
                                      arguments.scenario,
                                      "--until-filled",
                                      "--db",
-                                     folder.path / "killed.db",
+                                     folder.named_path() / "killed.db",
                                      "--mode",
                                      to_string(options.experiment.mode)};
     if (!options.experiment.may_change_host) { command.emplace_back("--no-host-changes"); }

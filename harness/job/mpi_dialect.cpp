@@ -19,6 +19,8 @@ MpiDialect mpi_dialect(std::string_view version) {
           .launcher_no_tree = "plm_ssh_no_tree_spawn",
           .daemon_interface = "prte_if_include",
           .shared_memory = "sm",
+          .session_folder = "prte_tmpdir_base",
+          .memory_folder = "btl_sm_backing_directory",
           .tag_end = ": "};
 }
 

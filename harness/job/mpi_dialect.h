@@ -11,7 +11,9 @@ struct MpiDialect {
   std::string_view launcher_no_tree = "plm_rsh_no_tree_spawn";
   std::string_view daemon_interface = "oob_tcp_if_include";
   std::string_view shared_memory = "vader";  ///< component that carries bytes between ranks of a node
-  std::string_view tag_end = ":";            ///< of what --tag-output puts before a line
+  std::string_view session_folder = "orte_tmpdir_base";            ///< below which its daemons keep files
+  std::string_view memory_folder = "btl_vader_backing_directory";  ///< of the files that ranks share
+  std::string_view tag_end = ":";  ///< of what --tag-output puts before a line
 };
 
 /// Of the program that says this of itself (`mpirun --version`); of version 4 where that is not understood.

@@ -14,7 +14,7 @@ constexpr const char* tenant_interface = "eth0";
 
 std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
                                         std::int64_t ranks_per_node, RankNetwork network, bool crowded,
-                                        std::int64_t timeout_seconds,
+                                        std::int64_t timeout_seconds, const std::string& temporary_folder,
                                         const std::vector<std::string>& program) {
   std::vector<std::string> hosts;
   hosts.reserve(hostnames.size());
@@ -35,6 +35,8 @@ std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector
     words.insert(words.end(), {"--mca", std::string(name), std::string(value)});
   };
   mca("pml", "ob1");
+  mca(mpi.session_folder, temporary_folder);
+  mca(mpi.memory_folder, temporary_folder);
   if (network == RankNetwork::tcp) {
     words.push_back("--leave-session-attached");
     mca("plm", mpi.launcher);

@@ -15,11 +15,12 @@ namespace virtrain::harness {
 /// How ranks talk to each other, which decides mpirun's arguments.
 enum class RankNetwork { single_process, shared_memory, tcp };
 
-/// mpirun's command line for ranks over these nodes. `crowded`: more ranks or
-/// nodes than cores.
+/// mpirun's command line for ranks over these nodes. `crowded`: more ranks or nodes than cores.
+/// `temporary_folder`: of each node, see vmctl::NodeFacts; mpirun's own would be one in /tmp whose name any
+/// user can foresee, and which it removes with all that is there.
 std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
                                         std::int64_t ranks_per_node, RankNetwork network, bool crowded,
-                                        std::int64_t timeout_seconds,
+                                        std::int64_t timeout_seconds, const std::string& temporary_folder,
                                         const std::vector<std::string>& program);
 
 /// The trainer's command line.

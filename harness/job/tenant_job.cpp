@@ -150,8 +150,8 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
     for (const auto& node : nodes_) {
       hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
     }
-    spec.argv =
-        mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(), spec.argv);
+    spec.argv = mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(),
+                               nodes_[0].temporary_folder, spec.argv);
     for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
   }
   ProcessEvents events;

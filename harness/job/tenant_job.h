@@ -27,6 +27,7 @@ struct JobNode {
   std::shared_ptr<AgentClient> agent;
   std::map<std::string, std::string> environment = {};  ///< of its ranks, beside the workload's
   std::string load_file = {};                           ///< see vmctl::NodeFacts
+  std::string temporary_folder = {};                    ///< likewise
 };
 
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a

@@ -1,7 +1,11 @@
 #include "harness/schedule/command_paths.h"
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <utility>
+
+#include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
@@ -9,8 +13,34 @@ namespace {
 constexpr std::string_view word_ends = " \t\n;|&<>()`";
 constexpr std::string_view path_ends = " \t\n;|&<>()`'\"=:,@";
 
+std::optional<char> hex_byte(std::string_view digits) {
+  unsigned value = 0;
+  const auto* const end = digits.data() + digits.size();
+  const auto [stop, failure] = std::from_chars(digits.data(), end, value, 16);
+  return failure == std::errc() && stop == end ? std::optional(static_cast<char>(value)) : std::nullopt;
+}
+
 bool is_among(std::string_view set, char c) {
   return set.find(c) != std::string_view::npos;
+}
+
+/// What curl and its like open for "file:///tmp/x", "FILE://localhost/tmp/%78", "file:/tmp/x"; empty: it is
+/// no such address.
+std::string path_of_file_url(std::string_view word) {
+  constexpr std::string_view scheme = "file:";
+  if (word.size() < scheme.size() || lower(std::string(word.substr(0, scheme.size()))) != scheme) {
+    return "";
+  }
+  auto rest = word.substr(scheme.size());
+  rest = rest.substr(0, rest.find_first_of(word_ends));
+  if (rest.starts_with("//")) { rest = rest.substr(std::min(rest.find('/', 2), rest.size())); }
+  std::string path;
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    const auto code = rest[i] == '%' && i + 2 < rest.size() ? hex_byte(rest.substr(i + 1, 2)) : std::nullopt;
+    path += code ? *code : rest[i];
+    if (code) { i += 2; }
+  }
+  return path;
 }
 
 class WordSplitter {
@@ -92,9 +122,10 @@ std::vector<std::string> absolute_paths_in(std::string_view word) {
       if (piece.size() < rest.size()) { paths.emplace_back(rest.substr(slash)); }
     }
     begin += piece.size() + 1;
+    const bool is_scheme = piece.size() < rest.size() && rest[piece.size()] == ':' && slash == piece.npos;
+    if (const auto path = is_scheme ? path_of_file_url(rest) : ""; !path.empty()) { paths.push_back(path); }
     // "https://host/x", "host:/x": a path of somewhere else.
-    const bool is_elsewhere = piece.size() < rest.size() && rest[piece.size()] == ':' && slash == piece.npos;
-    if (is_elsewhere) { begin = std::min(word.find_first_of(path_ends, begin), word.size()); }
+    if (is_scheme) { begin = std::min(word.find_first_of(path_ends, begin), word.size()); }
   }
   return paths;
 }

@@ -158,8 +158,8 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
   std::vector<JobNode> job_nodes;
   for (const auto& node : tenant.nodes) {
     auto environment = co_await gpu_environment(trial_, tenant, node);
-    job_nodes.push_back(
-        {node.live.placement->hostname, node.live.agent, std::move(environment), node.live.made.load_file});
+    job_nodes.push_back({node.live.placement->hostname, node.live.agent, std::move(environment),
+                         node.live.made.load_file, node.live.made.temporary_folder});
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }

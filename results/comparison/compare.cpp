@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 
 #include "common/contains.h"
@@ -316,10 +318,25 @@ class Comparer {
     if (one_node.empty()) { return arm; }
     arm.scaling = weak_scaling(throughputs(of_shared_experiments(one_node, runs)),
                                throughputs(of_shared_experiments(runs, one_node)), arm.nodes);
-    if (!request_.predict.empty()) {
-      arm.prediction = predict(index_.scaling(family, side), request_.predict);
-    }
+    if (!request_.predict.empty()) { arm.prediction = prediction_of(family, side); }
     return arm;
+  }
+
+  /// The same for all sizes of a weak scaling.
+  const Prediction& prediction_of(const std::string& family, const Side& side) const {
+    const auto key = std::tuple(family, side.selector.text, side.selector.arm, side.pooled);
+    const auto known = predictions_.find(key);
+    if (known != predictions_.end()) { return known->second; }
+    const auto evidence = index_.scaling(family, side);
+    std::set<std::int64_t> sizes;
+    for (const auto& run : evidence.runs) { sizes.insert(run.nodes); }
+    Prediction prediction;
+    if (sizes.size() <= most_predicted_sizes) {
+      prediction = predict(evidence, request_.predict);
+    } else {
+      prediction.too_many_sizes = sizes.size();
+    }
+    return predictions_.emplace(key, std::move(prediction)).first->second;
   }
 
   /// The guard: emulation, or facts that differ and must not, forbid a verdict.
@@ -380,6 +397,7 @@ class Comparer {
   Selector candidate_;
   bool by_arm_;  ///< the sides are arms of the selected experiments
   ArmRecords arms_;
+  mutable std::map<std::tuple<std::string, std::string, std::string, bool>, Prediction> predictions_;
   mutable std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, LookLevels> levels_ = {};
 };
 

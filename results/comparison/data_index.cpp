@@ -79,6 +79,7 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
     for (const auto& trial : trials) { own_facts_[trial.get<std::int64_t>()].push_back(&fact); }
   }
   for (const auto& steps : data.step_times) { step_times_[{steps.case_name, steps.arm}].push_back(&steps); }
+  for (const auto& mean : data.published) { published_[{mean.case_name, mean.arm}].push_back(&mean); }
   for (const auto& number : data.numbers) { numbers_[{number.case_name, number.arm}].push_back(&number); }
   for (const auto& tenant : data.tenants) { tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant); }
   for (const auto& one : cases_) {
@@ -320,16 +321,15 @@ std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_nam
   std::set<std::string> scenarios;
   for (const auto* row : side.rows) { scenarios.insert(experiment_of(data_, *row).scenario); }
   std::optional<PublishedSpeedup> newest;
-  for (const auto& step : data_.published) {
-    if (step.case_name != case_name || step.arm != side.selector.arm || !scenarios.contains(step.scenario)) {
-      continue;
-    }
-    for (const auto& one : data_.published) {
-      if (one.experiment != step.experiment || one.arm != step.arm || one.case_name != family + "/1") {
-        continue;
-      }
-      const double speedup = step.images_per_second / one.images_per_second;
-      newest = {speedup, speedup / static_cast<double>(nodes), step.experiment};
+  const auto steps = published_.find({case_name, side.selector.arm});
+  const auto ones = published_.find({family + "/1", side.selector.arm});
+  if (steps == published_.end() || ones == published_.end()) { return newest; }
+  for (const auto* step : steps->second) {
+    if (!scenarios.contains(step->scenario)) { continue; }
+    for (const auto* one : ones->second) {
+      if (one->experiment != step->experiment) { continue; }
+      const double speedup = step->images_per_second / one->images_per_second;
+      newest = {speedup, speedup / static_cast<double>(nodes), step->experiment};
     }
   }
   return newest;

@@ -80,6 +80,7 @@ class DataIndex {
   std::map<Shape, std::vector<std::string>> alone_cases_;
   /// By text and arm of both sides: cases share them.
   mutable std::map<std::array<std::string, 4>, SharedProbes> shared_probes_;
+  std::map<CaseAndArm, std::vector<const PublishedMean*>> published_;
 };
 
 }  // namespace virtrain::results

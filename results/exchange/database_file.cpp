@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "results/exchange/exchange.h"
 #include "results/store/store.h"
 
@@ -13,7 +14,7 @@ namespace virtrain::results {
 bool is_database(const std::filesystem::path& file) {
   constexpr std::string_view magic("SQLite format 3\0", 16);
   std::array<char, magic.size()> start{};
-  std::ifstream in(file, std::ios::binary);
+  auto in = open_stream(file);
   return in.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == magic;
 }
 

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <deque>
-#include <fstream>
 #include <functional>
 #include <istream>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "common/text/sha256.h"
@@ -24,6 +25,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+[[noreturn]] void refuse_file(const std::string& name, int error) {
+  const char* reason = error == ENOENT      ? "it is not there"
+                       : error == EINVAL    ? "it is not a regular file"
+                       : error == EISDIR    ? "it is not a regular file"
+                       : error == ETIMEDOUT ? "it is a pipe, and nothing comes through it"
+                                            : "you may not read it";
+  throw Error(name + ":1:1", ErrorCode::bad_input, fmt::format("the file cannot be read: {}", reason));
+}
+
 /// A file to import, which is opened as often as it is read: a folder may have more files than may be open
 /// at a time. What can be read only once (standard input, a pipe) or is packed becomes a file of its own.
 /// What is packed is unpacked for each look at it (but once if it came through a pipe), for all of a folder
@@ -36,8 +46,7 @@ class Source {
     if (path == "-") {
       copy(standard_input);
     } else if (fs::is_fifo(path, failure)) {
-      std::ifstream pipe(path, std::ios::binary);
-      copy(pipe);
+      copy_pipe();
     }
     if (!fs::is_regular_file(path_, failure)) { return; }
     if (is_packed(path_)) {
@@ -75,6 +84,14 @@ class Source {
     path_ = text_->path();
   }
 
+  void copy_pipe() {
+    const auto pipe = open_to_read(path_, Readable::regular_file_or_pipe);
+    if (!pipe) { refuse_file(name_, errno); }
+    text_.emplace();
+    text_->copy(pipe.get(), name_);
+    path_ = text_->path();
+  }
+
   void open_packed(const fs::path& file, const std::string& name) {
     auto unpacked = unpack(file, name);
     is_foreign_archive_ = !unpacked;
@@ -97,17 +114,8 @@ class Source {
 /// A source that is being read.
 struct OpenSource {
   explicit OpenSource(Source& source) : lines(stream, source.name()) {
-    std::error_code failure;
-    const auto& path = source.path();
-    if (fs::is_regular_file(path, failure)) { stream.open(path, std::ios::binary); }
-    if (!stream.is_open()) {
-      const auto type = fs::status(path, failure).type();
-      const char* reason = type == fs::file_type::not_found ? "it is not there"
-                           : type == fs::file_type::regular ? "you may not read it"
-                                                            : "it is not a regular file";
-      throw Error(source.name() + ":1:1", ErrorCode::bad_input,
-                  fmt::format("the file cannot be read: {}", reason));
-    }
+    stream = open_stream(source.path());
+    if (!stream.is_open()) { refuse_file(source.name(), errno); }
   }
 
   std::ifstream stream;

@@ -1,8 +1,11 @@
 #include "results/store/connection.h"
 
 #include <SQLiteCpp/Backup.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sqlite3.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <vector>
@@ -22,6 +25,7 @@ constexpr const char* unsound_words =
 constexpr const char* first_words = "run or import something first, or give --db";
 constexpr std::uintmax_t smallest_page_bytes = 512;
 constexpr int longest_value_bytes = 64 << 20;
+constexpr mode_t owner_only = 0600;
 constexpr int application_id = 0x76745253;  // "vtRS"
 
 /// What a user can do about this failure of SQLite; empty where only its own words help.
@@ -35,6 +39,10 @@ std::pair<ErrorCode, std::string> advice(int code) {
     case SQLITE_IOERR:
       return {ErrorCode::io,
               "nothing of this step was stored; free space on that disk, or give a file elsewhere with --db"};
+    // The schema is ours, so that SQL fails for what is stored: "malformed JSON", "integer overflow".
+    case SQLITE_ERROR:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return {ErrorCode::bad_input, unsound_words};
@@ -48,6 +56,9 @@ std::pair<ErrorCode, std::string> advice(int code) {
           "what lies beside it, FILE-journal or FILE-wal, is another user's or leads elsewhere, and would "
           "change what is stored; let that user's virtrain open the database, or remove it, or give another "
           "file with --db"};
+    case SQLITE_INTERRUPT:
+      return {ErrorCode::bad_input,
+              "reading it takes minutes and is given up; it may be damaged, or made to be slow"};
     case SQLITE_CONSTRAINT:
       return {ErrorCode::bad_input, "the schema refuses this row; nothing of this step was stored"};
     default:
@@ -150,14 +161,26 @@ std::vector<std::string> Query::column_names() const {
   return names;
 }
 
+bool Query::next() {
+  clock_.begin_step_of(begun_);
+  return statement_.executeStep();
+}
+
+void Query::run() {
+  clock_.begin_step();
+  statement_.exec();
+}
+
 Query& Query::restart() {
   statement_.reset();
+  begun_ = std::chrono::steady_clock::now();
   parameter_ = 0;
   return row();
 }
 
-Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout)
-    : file(std::move(path)) {
+Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout,
+                              std::chrono::milliseconds longest_step)
+    : file(std::move(path)), clock_(std::make_unique<StepClock>(longest_step)) {
   const std::string operation = "open the results database";
   std::error_code unseen;
   if (mode != Mode::create && !std::filesystem::exists(file, unseen)) {
@@ -165,26 +188,79 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
     throw Error(operation, ErrorCode::not_found,
                 fmt::format("{} does not exist ({})", file.string(), first_words));
   }
-  if (mode != Mode::copy) { refuse_links_of_others(file, operation); }
-  if (mode == Mode::create && file.has_parent_path()) {
-    std::error_code failure;
-    std::filesystem::create_directories(file.parent_path(), failure);
-    if (failure) {
-      throw Error(operation, ErrorCode::io,
-                  fmt::format("cannot make the folder {}: {} (use --db)", file.parent_path().string(),
-                              failure.message()));
-    }
-  }
+  const auto opened = mode == Mode::copy ? file : find_place(operation, mode);
   guarded(operation, [&] {
     const int create = mode == Mode::open ? 0 : SQLite::OPEN_CREATE;
-    database_.emplace(mode == Mode::copy ? "" : file.string(), SQLite::OPEN_READWRITE | create,
+    database_.emplace(mode == Mode::copy ? "" : opened.string(), SQLite::OPEN_READWRITE | create,
                       static_cast<int>(busy_timeout.count()), own_journal_vfs());
     if (mode == Mode::copy) { copy_file(busy_timeout); }
-    ::sqlite3_limit(database_->getHandle(), SQLITE_LIMIT_LENGTH, longest_value_bytes);
+    harden();
     database_->exec("PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL");
     migrate(mode);
     database_->exec("PRAGMA journal_mode = TRUNCATE");
   });
+  if (place_) { keep_from_others(); }
+}
+
+/// Its folder is opened once, so that nobody can turn the way to it meanwhile.
+std::filesystem::path Store::Connection::find_place(const std::string& operation, Mode mode) {
+  constexpr mode_t usual = 0777;
+  try {
+    place_.emplace(file, operation, LastLink::is_followed,
+                   mode == Mode::create ? std::optional(usual) : std::nullopt);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::io) { throw; }
+    throw Error(operation, ErrorCode::io,
+                fmt::format("cannot make the folder {}: {} (use --db)", file.parent_path().string(),
+                            error.message()));
+  }
+  // Else SQLite makes it, with the usual mode.
+  if (mode == Mode::create && ::geteuid() == 0) {
+    UniqueFd(::openat(place_->folder.get(), place_->name.c_str(),
+                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, owner_only));
+  }
+  return place_->path();
+}
+
+/// Root's: who may read it may hold a lock on it and so stop root. No descriptor that could be read from is
+/// closed here, for with it go SQLite's locks.
+void Store::Connection::keep_from_others() {
+  const UniqueFd found(::openat(place_->folder.get(), place_->name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  const bool is_roots = ::geteuid() == 0 && found && ::fstat(found.get(), &status) == 0 &&
+                        status.st_uid == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+  if (!is_roots || (status.st_mode & 07777 & ~owner_only) == 0) { return; }
+  ::chmod(fmt::format("/proc/self/fd/{}", found.get()).c_str(), owner_only);
+}
+
+void StepClock::begin_step() {
+  step_ = std::chrono::steady_clock::now();
+}
+
+bool StepClock::is_late() const {
+  return std::chrono::steady_clock::now() - step_ > longest_;
+}
+
+void StepClock::begin_step_of(std::chrono::steady_clock::time_point query) {
+  constexpr int longest_query = 5;  // steps
+  begin_step();
+  if (step_ - query > longest_query * longest_) {
+    throw SQLite::Exception("the query does not end", SQLITE_INTERRUPT);
+  }
+}
+
+/// The file may be anybody's, and what its schema has is not yet looked at.
+void Store::Connection::harden() {
+  constexpr int instructions_between_looks = 10'000;
+  constexpr int* unused = nullptr;
+  auto* const handle = database_->getHandle();
+  ::sqlite3_limit(handle, SQLITE_LIMIT_LENGTH, longest_value_bytes);
+  // TRUSTED_SCHEMA stays on: without it SQLite 3.40 refuses our own checks by json_valid().
+  ::sqlite3_db_config(handle, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, unused);
+  ::sqlite3_db_config(handle, SQLITE_DBCONFIG_DEFENSIVE, 1, unused);
+  clock_->begin_step();
+  const auto is_late = [](void* clock) { return static_cast<const StepClock*>(clock)->is_late() ? 1 : 0; };
+  ::sqlite3_progress_handler(handle, instructions_between_looks, is_late, clock_.get());
 }
 
 /// Page by page; a run may be writing to the file. Nothing that is in it is run.
@@ -201,8 +277,8 @@ void Store::Connection::copy_file(std::chrono::milliseconds busy_timeout) {
 
 Query Store::Connection::query(const std::string& sql) {
   const auto found = statements_.find(sql);
-  if (found != statements_.end()) { return Query(found->second); }
-  return Query(statements_.try_emplace(sql, *database_, sql).first->second);
+  if (found != statements_.end()) { return Query(found->second, *clock_); }
+  return Query(statements_.try_emplace(sql, *database_, sql).first->second, *clock_);
 }
 
 std::int64_t Store::Connection::experiment_number(const std::string& id) {
@@ -231,6 +307,7 @@ void Store::Connection::save_fingerprint(std::optional<std::int64_t> experiment,
 }
 
 std::int64_t Store::Connection::pragma(const std::string& name) {
+  clock_->begin_step();
   return database_->execAndGet("PRAGMA " + name).getInt64();
 }
 
@@ -252,6 +329,13 @@ void Store::Connection::check_schema() {
   if (const auto foreign = foreign_schema(*database_, pragma("user_version")); !foreign.empty()) {
     throw UnsoundValue(foreign);
   }
+}
+
+/// Pages that several others lead to would be read without end, and the schema says nothing of them.
+void Store::Connection::check_pages() {
+  clock_->begin_step();
+  const auto found = database_->execAndGet("PRAGMA quick_check(1)").getString();
+  if (found != "ok") { throw UnsoundValue(excerpt(found)); }
 }
 
 void Store::Connection::migrate(Mode mode) {
@@ -277,6 +361,8 @@ void Store::Connection::migrate(Mode mode) {
                     pragma("user_version"), schema_version));
   }
   check_schema();
+  const bool is_foreign = mode == Mode::copy || !is_trusted_owner(folder_owner(file));
+  if (!fresh && is_foreign) { check_pages(); }
   if (pragma("user_version") == schema_version) { return; }
   if (!fresh && ::sqlite3_db_readonly(database_->getHandle(), "main") == 1) {
     throw Error(
@@ -289,6 +375,7 @@ void Store::Connection::migrate(Mode mode) {
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
   for (auto version = pragma("user_version"); version < schema_version; ++version) {
+    clock_->begin_step();
     database_->exec(migration_from(version));
   }
   database_->exec(

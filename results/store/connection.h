@@ -2,13 +2,16 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/open_folder.h"
 #include "results/store/columns.h"
 #include "results/store/store.h"
 
@@ -18,10 +21,24 @@ namespace virtrain::results {
 Error database_error(const std::string& operation, const std::filesystem::path& file,
                      const SQLite::Exception& failure);
 
+/// Ends what SQLite does once it takes too long, for what is in the file may be made to take for ever.
+class StepClock {
+ public:
+  explicit StepClock(std::chrono::milliseconds longest_step) : longest_(longest_step) {}
+  void begin_step();
+  /// Throws SQLite::Exception where the query that began then has had enough.
+  void begin_step_of(std::chrono::steady_clock::time_point query);
+  bool is_late() const;
+
+ private:
+  std::chrono::milliseconds longest_;
+  std::chrono::steady_clock::time_point step_ = std::chrono::steady_clock::now();
+};
+
 /// A prepared statement taken from the connection's cache; gives its locks back when it goes.
 class Query {
  public:
-  explicit Query(SQLite::Statement& statement) : statement_(statement) {}
+  Query(SQLite::Statement& statement, StepClock& clock) : statement_(statement), clock_(clock) {}
   Query(const Query&) = delete;
   Query& operator=(const Query&) = delete;
   ~Query() {
@@ -49,8 +66,8 @@ class Query {
     return *this;
   }
 
-  bool next() { return statement_.executeStep(); }
-  void run() { statement_.exec(); }
+  bool next();
+  void run();
 
   /// Reads the next column of the present row.
   void read(std::string& value);
@@ -98,6 +115,8 @@ class Query {
 
  private:
   SQLite::Statement& statement_;
+  StepClock& clock_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   int parameter_ = 0;
   int column_ = 0;
 };
@@ -111,7 +130,8 @@ Error unsound_error(const std::string& operation, const std::filesystem::path& f
 /// The open file with its prepared statements.
 class Store::Connection {
  public:
-  Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout);
+  Connection(std::filesystem::path path, Mode mode, std::chrono::milliseconds busy_timeout,
+             std::chrono::milliseconds longest_step);
 
   Query query(const std::string& sql);
   /// Runs `work` and turns SQLite's exceptions and unsound values into Errors.
@@ -168,9 +188,15 @@ class Store::Connection {
   };
 
   void copy_file(std::chrono::milliseconds busy_timeout);
+  std::filesystem::path find_place(const std::string& operation, Mode mode);
+  void keep_from_others();
+  void harden();
   void check_schema();
+  void check_pages();
   void migrate(Mode mode);
 
+  std::unique_ptr<StepClock> clock_;  ///< SQLite knows where it is
+  std::optional<FilePlace> place_;    ///< nothing of a copy
   std::optional<SQLite::Database> database_;
   std::unordered_map<std::string, SQLite::Statement> statements_;
   bool in_transaction_ = false;

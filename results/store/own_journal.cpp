@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 
 #include "common/files/file_trust.h"
 
@@ -72,6 +73,17 @@ int open_own(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int fl
   return usual_vfs()->xOpen(vfs, name, file, flags, out_flags);
 }
 
+/// A name below an open folder (FilePlace) is whole; where that folder's link in /proc leads to is for nobody
+/// to look up again.
+int full_path(sqlite3_vfs* vfs, const char* name, int most_bytes, char* full) {
+  constexpr std::string_view open_folders = "/proc/self/fd/";
+  const std::string_view given = name;
+  if (!given.starts_with(open_folders)) { return usual_vfs()->xFullPathname(vfs, name, most_bytes, full); }
+  if (given.size() >= static_cast<std::size_t>(most_bytes)) { return SQLITE_CANTOPEN; }
+  full[given.copy(full, given.size())] = '\0';
+  return SQLITE_OK;
+}
+
 }  // namespace
 
 const char* own_journal_vfs() {
@@ -81,6 +93,7 @@ const char* own_journal_vfs() {
     own.zName = vfs_name;
     own.pNext = nullptr;
     own.xOpen = open_own;
+    own.xFullPathname = full_path;
     return ::sqlite3_vfs_register(&own, 0);
   }();
   return vfs_name;

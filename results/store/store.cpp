@@ -18,8 +18,9 @@ void require_one_row(Query& update, std::int64_t trial, const char* operation) {
 
 }  // namespace
 
-Store::Store(std::filesystem::path file, Mode mode, std::chrono::milliseconds busy_timeout)
-    : connection_(std::make_unique<Connection>(std::move(file), mode, busy_timeout)) {}
+Store::Store(std::filesystem::path file, Mode mode, std::chrono::milliseconds busy_timeout,
+             std::chrono::milliseconds longest_step)
+    : connection_(std::make_unique<Connection>(std::move(file), mode, busy_timeout, longest_step)) {}
 Store::~Store() = default;
 Store::Store(Store&&) noexcept = default;
 Store& Store::operator=(Store&&) noexcept = default;

@@ -62,9 +62,11 @@ class Store {
   };
 
   /// Opens the file and brings its schema up to date; a newer schema or a foreign file is refused.
-  /// A lock of another process is waited for `busy_timeout` long.
+  /// A lock of another process is waited for `busy_timeout` long; what the file makes SQLite do in one step
+  /// may take `longest_step`.
   explicit Store(std::filesystem::path file, Mode mode = Mode::create,
-                 std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
+                 std::chrono::milliseconds busy_timeout = std::chrono::seconds(10),
+                 std::chrono::milliseconds longest_step = std::chrono::minutes(2));
   ~Store();
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;

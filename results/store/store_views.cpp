@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <unordered_map>
 
 #include "common/text/text.h"
 #include "results/store/connection.h"
@@ -30,12 +32,23 @@ ViewRows Store::view(std::string_view name, const std::vector<std::string>& expe
                 fmt::format("there is no view {} (allowed: {})", name, join(known, ", ")));
   }
   return connection_->guarded(fmt::format("read {}", name), [&] {
+    // All at once: many views read every trial to answer for one experiment.
+    auto query = connection_->query(
+        fmt::format("SELECT * FROM {} WHERE experiment IN (SELECT value FROM json_each(?))", name));
     ViewRows view;
-    auto query = connection_->query(fmt::format("SELECT * FROM {} WHERE experiment = ?", name));
     view.columns = query.column_names();
+    const auto of = view.column("experiment");
+    std::unordered_map<std::string, std::vector<std::vector<nlohmann::json>>> rows;
+    query.bind(nlohmann::json(experiments));
+    while (query.next()) {
+      auto row = query.read_row();
+      const auto experiment = row[of].get<std::string>();
+      rows[experiment].push_back(std::move(row));
+    }
     for (const auto& experiment : experiments) {
-      query.restart().bind(experiment);
-      while (query.next()) { view.rows.push_back(query.read_row()); }
+      auto& its = rows[experiment];
+      std::ranges::move(its, std::back_inserter(view.rows));
+      its.clear();
     }
     return view;
   });

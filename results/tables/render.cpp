@@ -105,14 +105,24 @@ std::string render_json(const Table& table) {
   return canonical_json(list) + '\n';
 }
 
+}  // namespace
+
+bool is_guarded(std::string_view text) {
+  // The last ones are full-width and small forms and the minus sign, which spreadsheets take for the same.
+  constexpr std::string_view starts[] = {"=",      "+",      "-",      "@",      "\t",     "\r",
+                                         "'",      "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66",
+                                         "\ufe62", "\ufe63", "\ufe6b", "\u2212"};
+  return std::ranges::any_of(starts, [&](std::string_view start) { return text.starts_with(start); });
+}
+
+namespace {
+
 /// RFC 4180; a text that a spreadsheet would take for a formula, or that begins with an apostrophe, gets one
 /// in front. A list is JSON.
 std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) { return ""; }
   auto text = value.is_string() ? printable(value.get<std::string>()) : canonical_json(value);
-  if (value.is_string() && !text.empty() && guarded_starts.find(text.front()) != std::string_view::npos) {
-    text.insert(0, "'");
-  }
+  if (value.is_string() && !text.empty() && is_guarded(text)) { text.insert(0, "'"); }
   if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
   std::string quoted = "\"";
   for (const char c : text) { quoted += c == '"' ? std::string("\"\"") : std::string(1, c); }

@@ -53,9 +53,9 @@ struct Table {
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
 
-/// What a text may start with to get an apostrophe in front in CSV: a formula to a spreadsheet, or an
-/// apostrophe.
-inline constexpr std::string_view guarded_starts = "=+-@\t\r'";
+/// Whether a text gets an apostrophe in front in CSV: it starts as a formula does to a spreadsheet, or with
+/// an apostrophe.
+bool is_guarded(std::string_view text);
 
 /// What people read a table on.
 struct Screen {

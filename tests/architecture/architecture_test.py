@@ -44,6 +44,13 @@ MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/in
 # What others made is read by one parser, which bounds it.
 BARE_JSON = re.compile(r"\bjson\s*::\s*(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
 MAY_PARSE_JSON = "common/text/json.cpp"
+# What others made may be a pipe, a device or a link of somebody else's: it is opened, and made, in one place.
+OPENS_FOREIGN = re.compile(r"\bifstream\b[^;=]*[({]|\bfopen\(|\barchive_read_open_filename\b")
+MAKES_OUTPUT = re.compile(r"\bofstream\b|\barchive_write_open_filename\b")
+# The kernel's control files, a file without a name, and what ranks write for the user that they are.
+MAY_MAKE_OUTPUT = re.compile(
+    r"vmctl/slice/(cgroups|resctrl)\.cpp|results/exchange/database_file\.cpp|workloads/(resnet50|canary)/.*"
+)
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
     r"(harness/(evidence|rules|plan)|results/(statistics|comparison/(guard|causes))|vmctl/hypervisor/domain)/.*"
@@ -151,6 +158,18 @@ def json_offences(path, text):
         return []
     lines = without_comments(text).split("\n")
     return [f"{path}:{n}: parse_json() of common/text/json.h bounds what it reads, this does not" for n, line in enumerate(lines, 1) if BARE_JSON.search(line)]
+
+
+def stream_offences(path, text):
+    if path.startswith("common/files/"):
+        return []
+    found = []
+    for number, line in enumerate(without_comments(text).split("\n"), 1):
+        if OPENS_FOREIGN.search(line):
+            found.append(f"{path}:{number}: open_stream() and read_file() of common/files/reading.h look at what they open, this does not")
+        if MAKES_OUTPUT.search(line) and not MAY_MAKE_OUTPUT.fullmatch(path):
+            found.append(f"{path}:{number}: write_whole() and replace_file() of common/files/output_file.h follow no link, this may")
+    return found
 
 
 def purity_offences(path, text):
@@ -351,6 +370,19 @@ class Printing(unittest.TestCase):
         for line in ["fmt::print(stderr, 1);", "std::fprintf(stderr, 1);", "// std::cout", "std::snprintf(b, 1, c);"]:
             with self.subTest(line):
                 self.assertEqual(print_offences("results/x.cpp", f"  {line}\n"), [])
+
+
+class ForeignFiles(Planted):
+    def test_one_place_opens_them(self):
+        self.assertEqual([o for f, text in product_files() for o in stream_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        self.assert_each_offends(stream_offences, [("results/x.cpp", line) for line in (
+            "std::ifstream in(file);", "std::ifstream(file) >> word;", "std::ifstream in{file};", 'std::fopen(name, "r");',
+            "archive_read_open_filename(a, b, c);", "std::ofstream out(file);", "archive_write_open_filename(a, b);")])
+        self.assert_none_offends(stream_offences, [
+            ("results/x.cpp", "std::ifstream stream;"), ("results/x.cpp", "auto in = open_stream(file);"),
+            ("vmctl/slice/cgroups.cpp", "std::ofstream out(file);"), ("common/files/reading.cpp", "std::ifstream in(file);")])
 
 
 class ForeignText(unittest.TestCase):

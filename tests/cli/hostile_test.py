@@ -239,5 +239,65 @@ class Bounds(Hostile):
                 self.assertIn(refused, result.err)
 
 
+class ManyRows(Hostile):
+    """What grows with the square of the rows shows here, and what has a bound says so."""
+
+    def imported(self, rows):
+        common = {"record": "trial", "scenario": "s", "nodes": 1, "gpus_per_node": 1, "pair": 1, "status": "finished",
+                  "images_per_second": 100}
+        text = "\n".join(json.dumps({**common, **row}) for row in rows)
+        result = virtrain("import", self.file(text, "rows.jsonl"), "--db", self.database)
+        self.assertEqual(result.status, 0, result.err)
+
+    def test_exports_of_twenty_thousand_experiments(self):
+        self.imported({"experiment": f"e{i}", "case": "c", "arm": "vm"} for i in range(20_000))
+        for form in ("prometheus", "superbench"):
+            result = self.bounded("export", "--all", "--format", form, "--db", self.database, seconds=40)
+            self.assertEqual(result.status, 0, result.err)
+            self.assertGreaterEqual(result.out.count("\n"), 20_000)
+
+    def test_a_comparison_beside_many_published_scalings(self):
+        self.imported({"experiment": experiment, "case": f"weak/{nodes}", "arm": arm, "nodes": nodes,
+                       **({"label": "published"} if experiment != "ours" else {"virtualization": "none", "pair": 1})}
+                      for experiment in ("a", "b", "c", "d", "e", "ours") for nodes in range(1, 1501) for arm in ("bare_metal", "vm"))
+        result = self.bounded("compare", "--experiment", "ours", "--format", "json", "--db", self.database, seconds=20)
+        self.assertEqual(result.status, 0, result.err)
+        result = self.bounded("compare", "--experiment", "ours", "--predict", "8", "--db", self.database)
+        self.assertEqual(result.status, 3, result.err)
+        self.assertIn("was measured on 1500 numbers of nodes (allowed with --predict: 300)", result.err)
+
+    def test_a_report_of_more_than_a_page_can_show(self):
+        self.imported({"experiment": "e", "case": f"c{i}", "arm": "vm"} for i in range(20_001))
+        result = self.bounded("report", "--db", self.database, "-o", self.folder / "r.html")
+        self.assertEqual(result.status, 3, result.err)
+        self.assertIn("20001 trials are chosen (allowed in one report: 20000)", result.err)
+
+
+class Strangers(Hostile):
+    def test_no_address_of_libvirt_starts_a_program(self):
+        shown = self.folder / "started"
+        program = self.file(f"#!/bin/sh\necho > {shown}\n", "program")
+        program.chmod(0o755)
+        result = virtrain("clean", "--verify", "--connect", f"qemu+ext:///system?command={program}", env=self.environment)
+        self.assertEqual(result.status, 2, result)
+        self.assertIn("qemu:///system", result.err)
+        self.assertFalse(shown.exists())
+
+    def test_ranks_keep_their_files_in_a_folder_of_the_run(self):
+        told = self.folder / "told"
+        mpirun = self.file('#!/bin/sh\n[ "$1" = --version ] && exec /usr/bin/mpirun.openmpi --version\n'
+                           f'{{ echo "$@"; echo "$TMPDIR"; stat -c %a "$TMPDIR"; ls -d /tmp/ompi.*.$(id -u); }} > {told} 2>&1\nexit 1\n',
+                           "mpirun.openmpi")
+        mpirun.chmod(0o755)
+        environment = {**self.environment, "PATH": f"{self.folder}:{os.environ['PATH']}", "TMPDIR": "/tmp"}
+        scenario = self.file(small_scenario(cases=[{"name": "two", "tenants": [{"nodes": 2}]}]))
+        virtrain("run", scenario, "--wait", "--db", self.database, env=environment)
+        words, folder, mode = told.read_text(encoding="utf-8").split("\n")[:3]
+        self.assertEqual(mode, "700")
+        self.assertRegex(pathlib.Path(folder).name, r"^virtrain-vt-.*-[0-9a-f]{16}$")
+        self.assertIn(f"_tmpdir_base {folder} ", words)
+        self.assertIn(f"_backing_directory {folder} ", words)
+        self.assertFalse(pathlib.Path(folder).exists(), "it goes with the run")
+
 if __name__ == "__main__":
     unittest.main()

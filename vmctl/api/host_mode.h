@@ -10,6 +10,11 @@ using virtrain::to_string;
 
 /// libvirt's system instance.
 inline constexpr const char* system_libvirt = "qemu:///system";
+/// A user's own, which libvirt starts.
+inline constexpr const char* session_libvirt = "qemu:///session";
+/// What a user may name: an address of any other form can name a program that libvirt starts
+/// ("?command=…") or a socket that somebody else listens on. The last one is libvirt's own mock-up.
+inline constexpr const char* libvirt_connections[] = {system_libvirt, session_libvirt, "test:///default"};
 
 /// What a host lets this process do, best first.
 enum class HostMode {

@@ -192,9 +192,11 @@ struct NodeFacts {
   std::vector<int> cores;  ///< of all the nodes it stands for: one, or in a shared slice its tenant's
   std::uint64_t memory_bytes = 0;
   std::optional<int> numa_node;
-  std::string counted_cores;   ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
-  std::filesystem::path log;   ///< its console, or what its agent printed
-  std::string cache_home;      ///< a folder of this node and no other for what ranks keep; not made
+  std::string counted_cores;  ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
+  std::filesystem::path log;  ///< its console, or what its agent printed
+  std::string cache_home;     ///< a folder of this node and no other for what ranks keep; not made
+  /// Of mode 0700, made with the node and gone with it: its TMPDIR, and where mpirun keeps what it shares.
+  std::string temporary_folder;
   std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty
   std::map<std::string, std::string> programs;  ///< by name, where it has them
   std::string load_file;  ///< that a load on the disk of a slice makes; of VMs empty, see scratch_serial

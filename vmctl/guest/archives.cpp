@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "common/error.h"
+#include "common/files/output_file.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -59,9 +60,11 @@ void write_iso(const std::filesystem::path& image, const std::string& label, con
   const Writer writer("write " + image.string());
   writer.need(archive_write_set_format_iso9660(writer.get()));
   writer.need(archive_write_set_format_option(writer.get(), "iso9660", "volume-id", label.c_str()));
-  writer.need(archive_write_open_filename(writer.get(), image.c_str()));
-  for (const auto& [name, content] : files) { writer.add(name, content, 0644); }
-  writer.need(archive_write_close(writer.get()));
+  replace_file(image, [&](int file) {
+    writer.need(archive_write_open_fd(writer.get(), file));
+    for (const auto& [name, content] : files) { writer.add(name, content, 0644); }
+    writer.need(archive_write_close(writer.get()));
+  });
 }
 
 }  // namespace virtrain::vmctl

@@ -16,11 +16,13 @@
 #include "common/text/cpu_list.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "vmctl/guest/node_settings.h"
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"
 #include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/resctrl.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -126,6 +128,8 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   facts.log = run_.log_dir / (facts.name + (is_vm() ? ".console" : ".log"));
   // A slice sees the host's files, the shared arm's even /tmp; its log's folder is this run's alone.
   facts.cache_home = is_vm() ? guest_cache_home : (run_.log_dir / (facts.name + ".cache")).string();
+  facts.temporary_folder = spec_.kind == NodeKind::shared_slice ? unforeseen_folder(run_.log_dir, facts.name)
+                                                                : node_temporary_folder;
   if (!is_vm()) { facts.load_file = (run_.log_dir / (facts.name + ".load")).string(); }
   facts.network_medium = networks_[tenant].multicast_port != 0 ? "shared_medium" : "";
   for (const auto& [name, program] : run_.programs.others) {
@@ -308,6 +312,7 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   for (const auto& [name, program] : run_.programs.others) {
     spec.program_folders.push_back(program.parent_path());
   }
+  spec.temporary_folder = node.facts.temporary_folder;
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};
@@ -315,7 +320,14 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   return spec;
 }
 
+void MadeNodes::make_temporary_folder(const Node& node) {
+  const auto& folder = node.facts.temporary_folder;
+  made_files_.emplace_back(folder, journal(EffectKind::file, folder));
+  make_unforeseen_folder(folder);
+}
+
 NodeStream MadeNodes::start_slice(Node& node) {
+  if (spec_.kind == NodeKind::shared_slice) { make_temporary_folder(node); }
   const auto id = journal(EffectKind::slice, node.facts.name);
   made_nodes_.emplace_back(&node, id);
   NodeStream stream;
@@ -472,7 +484,7 @@ Removal MadeNodes::remove() {
   for (; !may_use_files && !made_files_.empty(); made_files_.pop_back()) {
     const auto& [file, journal_id] = made_files_.back();
     std::error_code ignored;
-    std::filesystem::remove(file, ignored);
+    std::filesystem::remove_all(file, ignored);
     strike_off(file, journal_id, removal);
   }
   for (; !made_networks_.empty(); made_networks_.pop_back()) {

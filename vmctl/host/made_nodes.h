@@ -67,6 +67,8 @@ class MadeNodes {
   std::int64_t journal(EffectKind kind, const std::string& name);
   void make_boot_disk(const Node& node);
   void make_scratch_disk(Node& node);
+  /// Of a slice that has the host's /tmp; the others make theirs themselves.
+  void make_temporary_folder(const Node& node);
   /// Limits what these processes of the node, and all that they start, take of caches and memory bandwidth.
   void limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes);
   NodeStream start_vm(Node& node);

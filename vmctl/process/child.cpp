@@ -32,11 +32,11 @@ std::vector<std::string> inherit_into(std::vector<std::string> set, IsInherited 
   return set;
 }
 
-/// Where libraries and room for passing files are on this host, what a build with sanitizers is told, and our
-/// own.
+/// Where libraries are on this host, what a build with sanitizers is told, and our own. No TMPDIR: others may
+/// write there too.
 bool is_slice_variable(std::string_view name) {
-  return is_plain_variable(name) || name == "LD_LIBRARY_PATH" || name == "TMPDIR" ||
-         name.ends_with("SAN_OPTIONS") || name.starts_with("VIRTRAIN_");
+  return is_plain_variable(name) || name == "LD_LIBRARY_PATH" || name.ends_with("SAN_OPTIONS") ||
+         name.starts_with("VIRTRAIN_");
 }
 
 }  // namespace

@@ -22,9 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string first_line(const fs::path& file) {
-  std::string line;
-  std::ifstream(file) >> line;
-  return line;
+  const auto text = read_value(file).value_or("");
+  return text.substr(0, text.find_first_of(" \t\n"));
 }
 
 template <typename Number>
@@ -36,9 +35,8 @@ Number number_in(const std::string& text, int base, Number otherwise) {
 
 /// Of "    L3:0=fffff;1=fffff" the 0 and the 1.
 std::vector<int> domains_in(const fs::path& schemata, const std::string& resource) {
-  std::ifstream file(schemata);
   std::vector<int> domains;
-  for (std::string line; std::getline(file, line);) {
+  for (const auto& line : split(read_file(schemata).value_or(""), '\n')) {
     const auto words = split(std::string(trim(line)), ':');
     if (words.size() != 2 || words[0] != resource) { continue; }
     for (const auto& domain : split(words[1], ';')) {

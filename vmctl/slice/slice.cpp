@@ -40,8 +40,10 @@ void check(const SliceSpec& spec) {
                 "a bare-metal node with its own network needs root or a user namespace (the arm "
                 "bare_metal_shared does not)");
   }
-  if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0) {
-    throw Error(operation, ErrorCode::bad_input, "a slice needs a name vt-..., cores, memory and an agent");
+  if (!spec.name.starts_with("vt-") || spec.cores.empty() || spec.argv.empty() || spec.memory_bytes == 0 ||
+      spec.temporary_folder.empty()) {
+    throw Error(operation, ErrorCode::bad_input,
+                "a slice needs a name vt-..., cores, memory, an agent and a folder for temporary files");
   }
   if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15)) {
     throw Error(operation, ErrorCode::bad_input,
@@ -104,6 +106,7 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
     add("--netns", spec.name);
     add("--hostname", spec.hostname);
     add("--hosts", hosts_file(spec));
+    add("--temporary", spec.temporary_folder);
     for (const auto& folder : hidden_folders(spec)) { add("--keep", folder); }
   }
   if (groups.memory.empty()) { add("--memory-rlimit", std::to_string(spec.memory_bytes)); }
@@ -126,6 +129,7 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
                  lifted_status = lift(status);
   auto words = helper_arguments(spec, groups);
   auto environment = spec.environment;
+  environment.push_back("TMPDIR=" + spec.temporary_folder.string());
   environment.push_back(fmt::format("{}={}", slice_variable, spec.name));
   environment.push_back(fmt::format("{}={}", experiment_variable, spec.experiment));
   environment = slice_environment_with(std::move(environment));

@@ -45,6 +45,8 @@ struct SliceSpec {
   std::vector<SliceHost> hosts;
   /// The agent's command line. "--fd 3" is appended: the descriptor of its channel.
   std::vector<std::string> argv;
+  /// Its TMPDIR: a folder of mode 0700 that is there, or, isolated, that is made in the slice's own /tmp.
+  std::filesystem::path temporary_folder;
   std::vector<std::string> environment;  ///< NAME=value, beside what slice_environment_with() inherits
   /// Folders of what the agent may start, beside its own: they stay visible where they lie under /tmp.
   std::vector<std::filesystem::path> program_folders;

@@ -45,6 +45,7 @@ struct Options {
   std::vector<int> cores;
   rlim_t memory_rlimit = 0;
   std::vector<std::string> cgroups;
+  std::string temporary;          ///< folder to make in the slice's own /tmp
   std::vector<std::string> keep;  ///< folders below /tmp or /dev/shm that the agent still needs to see
   std::vector<char*> agent;
 };
@@ -77,6 +78,7 @@ Options parse(int argc, char** argv) {
       options.memory_rlimit = static_cast<rlim_t>(parse_integer(value()).value_or(0));
     }
     if (word == "--cgroup") { options.cgroups.push_back(value()); }
+    if (word == "--temporary") { options.temporary = value(); }
     if (word == "--keep") { options.keep.push_back(value()); }
     if (word == "--") {
       options.agent.assign(argv + i + 1, argv + argc);
@@ -147,6 +149,7 @@ void make_private_mounts(const Options& options) {
   if (cgroups >= 0) { bind_back(cgroups, "/sys/fs/cgroup"); }
   mount_fresh("tmpfs", "/dev/shm", "mode=1777");
   mount_fresh("tmpfs", "/tmp", "mode=1777");
+  need(::mkdir(options.temporary.c_str(), 0700) == 0, "make folder " + options.temporary);
   const std::string hosts = "/tmp/hosts";
   need(put(hosts, options.hosts) && ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0,
        "give the slice its own /etc/hosts");
@@ -162,7 +165,6 @@ void make_private_mounts(const Options& options) {
 [[noreturn]] void become_agent(Options& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.isolated) { make_private_mounts(options); }
-  if (options.isolated) { ::setenv("TMPDIR", "/tmp", 1); }
   // As in a guest; and where we were started may lie under the old /tmp, where mpirun then finds no folder to
   // be in.
   need(::chdir("/") == 0, "change to /");

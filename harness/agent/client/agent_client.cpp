@@ -180,9 +180,10 @@ void AgentClient::dispatch(Frame frame) {
   } else if (type == "exit") {
     const auto process = processes_.find(id);
     if (process == processes_.end()) { return; }
+    const auto status = checked_exit_status(integer_field(frame.message, "status"));
     const auto events = std::move(process->second);
     processes_.erase(process);
-    if (events.on_exit) { events.on_exit(static_cast<int>(integer_field(frame.message, "status"))); }
+    if (events.on_exit) { events.on_exit(status); }
   } else if (type == "telemetry") {
     if (on_telemetry) {
       on_telemetry(checked_readings(frame.message.value("values", nlohmann::json::object())),

@@ -75,4 +75,10 @@ std::map<std::string, double> checked_readings(const json& values) {
   return readings;
 }
 
+int checked_exit_status(std::int64_t said) {
+  constexpr std::int64_t highest = 255;
+  if (said >= 0 && said <= highest) { return static_cast<int>(said); }
+  throw refused("an exit status", "it is {} (allowed: 0 to {})", said, highest);
+}
+
 }  // namespace virtrain::harness

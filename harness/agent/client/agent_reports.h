@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -18,5 +19,8 @@ nlohmann::json checked_facts(const nlohmann::json& facts);
 /// Readings of a telemetry message by metric. Throws Error(protocol) on odd names and on values that are no
 /// numbers, or too many.
 std::map<std::string, double> checked_readings(const nlohmann::json& values);
+
+/// How a process ended, as a shell has it: 0 to 255. Throws Error(protocol) on anything else.
+int checked_exit_status(std::int64_t said);
 
 }  // namespace virtrain::harness

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/error.h"
+#include "common/files/output_file.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "harness/cli/commands.h"
@@ -63,7 +64,7 @@ void write_changes(const ChangesArguments& arguments, const results::ChangeLog& 
   const auto write = [&](std::ostream& out) {
     changes_writers().at(arguments.format)(log, out, database_option);
   };
-  if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
+  if (arguments.output != "-") { return write_whole(arguments.output, write); }
   write(std::cout);
 }
 

@@ -96,6 +96,21 @@ void show_probes(const std::vector<results::Probe>& probes, CompareArguments& ar
   if (arguments.expect) { cli.exit_status = exit_no_verdict; }
 }
 
+/// What was asked for by name is not left out.
+void require_predictions(const std::vector<results::CaseComparison>& comparisons) {
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.prediction || arm.prediction->too_many_sizes == 0) { continue; }
+      throw Error("compare", ErrorCode::bad_input,
+                  fmt::format("{} is of a scaling that was measured on {} numbers of nodes (allowed with "
+                              "--predict: {}); leave --predict out, or import fewer sizes to a database of "
+                              "their own",
+                              excerpt(comparison.case_name), arm.prediction->too_many_sizes,
+                              results::most_predicted_sizes));
+    }
+  }
+}
+
 void compare(CompareArguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
@@ -115,6 +130,7 @@ void compare(CompareArguments& arguments, Cli& cli) {
     if (!arguments.own_alpha) { request.settings.alpha = expected->alpha; }
   }
   const auto comparisons = results::compare(store, request);
+  require_predictions(comparisons);
   fmt::print(std::cout, "{}", results::render(comparisons, arguments.format, screen_of_stdout()));
   if (arguments.format == results::Format::table) {
     fmt::print(std::cout, "{}", source_sentence(store, request));

@@ -6,6 +6,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/output_file.h"
 #include "common/model/workload.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"
@@ -91,7 +92,7 @@ void export_rows(const ExportArguments& arguments) {
   if (!arguments.bundle.empty()) { return export_bundle(arguments, store, ids); }
   if (arguments.format == "superbench") { warn_of_incomplete_nodes(store, ids); }
   const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
-  if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
+  if (arguments.output != "-") { return write_whole(arguments.output, write); }
   write(std::cout);
 }
 

@@ -26,6 +26,9 @@ struct AllReducePoint {
   double seconds = 0;
 };
 
+/// Most sizes that are fitted: each is also predicted from the others, and each case tells all of it.
+inline constexpr std::size_t most_predicted_sizes = 300;
+
 /// All that a prediction is fitted on: one arm, one transport.
 struct ScalingEvidence {
   std::string transport = {};
@@ -62,6 +65,7 @@ struct Prediction {
   bool outside_model = false;                       ///< the measured sizes contradict it: bounds do not hold
   std::vector<std::int64_t> single_runs = {};       ///< measured sizes of which there is one run only
   std::vector<PredictedPoint> points = {};          ///< measured and asked-for sizes, smallest first
+  std::size_t too_many_sizes = 0;                   ///< more than most_predicted_sizes: all else is empty
   std::vector<std::string> notes = {};              ///< what a reader must know, in sentences
 };
 

@@ -4,14 +4,14 @@
 #include <archive_entry.h>
 
 #include <algorithm>
-#include <fstream>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 
 namespace virtrain::results {
 
-ArchiveWriter::ArchiveWriter(const std::filesystem::path& file, Compression compression)
+ArchiveWriter::ArchiveWriter(int descriptor, const std::filesystem::path& file, Compression compression)
     : file_(file), archive_(archive_write_new(), archive_write_free) {
   // ustar, with an extended header only where a name is too long for it.
   check(archive_write_set_format_pax_restricted(archive_.get()));
@@ -21,7 +21,7 @@ ArchiveWriter::ArchiveWriter(const std::filesystem::path& file, Compression comp
   } else {
     check(archive_write_add_filter_zstd(archive_.get()));
   }
-  check(archive_write_open_filename(archive_.get(), file_.c_str()));
+  check(archive_write_open_fd(archive_.get(), descriptor));
 }
 
 ArchiveWriter::~ArchiveWriter() = default;
@@ -49,7 +49,7 @@ void ArchiveWriter::add(const std::string& name, std::string_view content) {
 void ArchiveWriter::add_file(const std::string& name, const std::filesystem::path& source,
                              std::uint64_t size_bytes) {
   begin_entry(name, size_bytes);
-  std::ifstream in(source, std::ios::binary);
+  auto in = open_stream(source);
   std::vector<char> piece(std::size_t{1} << 20);
   for (std::uint64_t left = size_bytes; left > 0;) {
     in.read(piece.data(), static_cast<std::streamsize>(std::min<std::uint64_t>(left, piece.size())));

@@ -15,8 +15,8 @@ class ArchiveWriter {
  public:
   enum class Compression { gzip, zstd };
 
-  /// Writes to `file`, which is made or replaced. Every failure is an Error(io) with libarchive's words.
-  ArchiveWriter(const std::filesystem::path& file, Compression compression);
+  /// Writes to what is open, which failures call `file`; each is an Error(io) with libarchive's words.
+  ArchiveWriter(int descriptor, const std::filesystem::path& file, Compression compression);
   ~ArchiveWriter();
   ArchiveWriter(const ArchiveWriter&) = delete;
   ArchiveWriter& operator=(const ArchiveWriter&) = delete;

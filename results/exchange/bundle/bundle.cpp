@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 
 #include "common/error.h"
+#include "common/files/output_file.h"
+#include "common/files/reading.h"
 #include "common/text/json.h"
 #include "common/text/sha256.h"
 #include "exchange_embedded.h"
@@ -89,9 +90,9 @@ class Bundle {
     }
   }
 
-  void write(const fs::path& file, ArchiveWriter::Compression compression) {
+  void write(int descriptor, const fs::path& file, ArchiveWriter::Compression compression) {
     hash_members();
-    ArchiveWriter archive(file, compression);
+    ArchiveWriter archive(descriptor, file, compression);
     for (const auto& [name, member] : members_) {
       const auto path = "virtrain-evidence/" + name;
       if (member.source.empty()) {
@@ -160,7 +161,7 @@ class Bundle {
       member.sha256 = sha256(member.content);
       return true;
     }
-    std::ifstream in(member.source, std::ios::binary);
+    auto in = open_stream(member.source);
     Sha256 hash;
     std::vector<char> piece(std::size_t{1} << 20);
     while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())) || in.gcount() > 0) {
@@ -177,17 +178,14 @@ class Bundle {
   nlohmann::json missing_ = nlohmann::json::array();
 };
 
-}  // namespace
-
-BundleReport write_bundle(const Store& store, const std::vector<std::string>& experiments,
-                          const fs::path& file, const fs::path& logs) {
-  const auto compression = compression_of(file);
-  const WorkFolder work(file);
-  const auto records = work.path / "exchange.jsonl";
-  const auto rows = work.path / "results.db";
+BundleReport write_bundle_by(const WorkFolder& work, const Store& store,
+                             const std::vector<std::string>& experiments, const fs::path& file,
+                             ArchiveWriter::Compression compression, const fs::path& logs) {
+  const auto records = work.path() / "exchange.jsonl";
+  const auto rows = work.path() / "results.db";
   write_whole(records, [&](std::ostream& out) { export_jsonl(store, {.experiments = experiments}, out); });
   {
-    std::ifstream in(records, std::ios::binary);
+    auto in = open_stream(records);
     Store copy(rows);
     copy_records(copy, in, "exchange.jsonl");
   }
@@ -196,12 +194,27 @@ BundleReport write_bundle(const Store& store, const std::vector<std::string>& ex
   bundle.add_source("exchange.jsonl", records, "all rows as exchange records");
   bundle.add_source("results.db", rows, "all rows as an SQLite database");
   for (const auto& id : experiments) { bundle.add_experiment(id); }
-  const auto archive = work.path / "bundle";
-  bundle.write(archive, compression);
-  std::error_code failure;
-  fs::rename(archive, file, failure);
-  if (failure) { throw Error("write " + file.string(), ErrorCode::io, failure.message()); }
+  replace_file(file, [&](int descriptor) { bundle.write(descriptor, file, compression); });
   return bundle.report();
+}
+
+}  // namespace
+
+BundleReport write_bundle(const Store& store, const std::vector<std::string>& experiments,
+                          const fs::path& file, const fs::path& logs) {
+  const auto compression = compression_of(file);
+  const WorkFolder work(file);
+  try {
+    return write_bundle_by(work, store, experiments, file, compression, logs);
+  } catch (const Error& error) {
+    // The work folder's name in /proc tells nobody where it is.
+    const auto named = [&](std::string words) {
+      const auto open = work.path().string();
+      const auto at = words.find(open);
+      return at == std::string::npos ? words : words.replace(at, open.size(), work.named_path().string());
+    };
+    throw Error(named(error.operation()), error.code(), named(error.message()));
+  }
 }
 
 }  // namespace virtrain::results

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "results/comparison/causes/probe_key.h"
+#include "results/comparison/isolation_matrix.h"
 #include "results/comparison/mitigation.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
@@ -29,13 +30,21 @@ struct ViewMetrics {
   bool of_trials = false;  ///< has the column trial_id: rows of trials that do not count are left out
 };
 
-/// The trials whose figures count.
-std::set<std::int64_t> good_trials(const Store& store, const std::vector<std::string>& experiments) {
-  std::set<std::int64_t> good;
+/// Of all trials at once: a query for each experiment would read the others' trials again and again.
+struct TrialsSeen {
+  std::set<std::int64_t> good;         ///< whose figures count
+  std::set<std::string> with_victims;  ///< experiments that measured isolation
+};
+
+TrialsSeen look_at_trials(const Store& store, const std::vector<std::string>& experiments) {
+  TrialsSeen seen;
   for_each_row(store.view("v_trial", experiments), [&](const ViewRow& row) {
-    if (is_good_trial(row)) { good.insert(row.whole("trial_id", 0)); }
+    if (is_good_trial(row)) { seen.good.insert(row.whole("trial_id", 0)); }
+    if (!condition_of(row.text("arm")).neighbour.empty()) {
+      seen.with_victims.insert(row.text("experiment"));
+    }
   });
-  return good;
+  return seen;
 }
 
 constexpr double seconds_per_nanosecond = 1e-9;
@@ -259,8 +268,10 @@ void add_probes(PrometheusPage& page, const Store& store, const std::string& exp
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   PrometheusPage page;
   add_trial_counts(page, store, experiments);
-  for (const auto& experiment : experiments) { add_isolation(page, store, experiment); }
-  const auto good = good_trials(store, experiments);
+  const auto [good, with_victims] = look_at_trials(store, experiments);
+  for (const auto& experiment : experiments) {
+    if (with_victims.contains(experiment)) { add_isolation(page, store, experiment); }
+  }
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics, good); }
   for (const auto& experiment : experiments) { add_probes(page, store, experiment); }
   add_telemetry(page, store, experiments, good);

@@ -88,18 +88,32 @@ std::vector<std::string> models_of(const Store& store, const std::string& experi
   return models;
 }
 
-Summary summarize(const Store& store, const std::string& experiment) {
-  Summary summary;
+/// Rows of all experiments, read at once: a view of one experiment's trials reads those of all.
+struct TrialRows {
+  ViewRows ranks, trials;
   std::multimap<std::int64_t, std::size_t> ranks_of_trial;
-  const auto ranks = store.view("v_rank", {experiment});
-  for (std::size_t i = 0; i < ranks.rows.size(); ++i) {
-    ranks_of_trial.emplace(ViewRow(ranks, i).whole("trial_id", 0), i);
+  std::multimap<std::string, std::size_t> trials_of_experiment;
+
+  TrialRows(const Store& store, const std::vector<std::string>& experiments)
+      : ranks(store.view("v_rank", experiments)), trials(store.view("v_trial_detail", experiments)) {
+    for (std::size_t i = 0; i < ranks.rows.size(); ++i) {
+      ranks_of_trial.emplace(ViewRow(ranks, i).whole("trial_id", 0), i);
+    }
+    for (std::size_t i = 0; i < trials.rows.size(); ++i) {
+      trials_of_experiment.emplace(ViewRow(trials, i).text("experiment"), i);
+    }
   }
+};
+
+Summary summarize(const Store& store, const TrialRows& rows, const std::string& experiment) {
+  Summary summary;
   const auto models = models_of(store, experiment);
   std::map<std::string, std::int64_t> runs;
   std::map<std::string, std::string> case_of;  // by its annotation
-  for_each_row(store.view("v_trial_detail", {experiment}), [&](const ViewRow& trial) {
-    if (trial["images_per_second"].is_null() || !is_good_trial(trial)) { return; }
+  const auto [first_trial, last_trial] = rows.trials_of_experiment.equal_range(experiment);
+  for (auto at = first_trial; at != last_trial; ++at) {
+    const ViewRow trial(rows.trials, at->second);
+    if (trial["images_per_second"].is_null() || !is_good_trial(trial)) { continue; }
     const auto precision = trial.text("precision").empty() ? "unknown" : trial.text("precision");
     const auto annotated = annotation(trial.text("case"));
     const auto& first = case_of.try_emplace(annotated, trial.text("case")).first->second;
@@ -118,20 +132,20 @@ Summary summarize(const Store& store, const std::string& experiment) {
     const auto run = runs[trial.text("case") + "\n" + trial.text("arm") + "\n" + precision]++;
     const auto prefix = experiment + "/" + trial.text("arm");
     std::set<std::pair<std::string, std::int64_t>> places;
-    const auto [begin, end] = ranks_of_trial.equal_range(trial.whole("trial_id", 0));
+    const auto [begin, end] = rows.ranks_of_trial.equal_range(trial.whole("trial_id", 0));
     for (auto found = begin; found != end; ++found) {
-      const ViewRow rank(ranks, found->second);
+      const ViewRow rank(rows.ranks, found->second);
       if (rank["images_per_second"].is_null()) { continue; }
       const auto node = fmt::format("{}/{}.{}", prefix, rank.whole("tenant", 0), rank.text("node"));
       auto place = rank.whole("local_rank", 0);  // of imported ranks often 0 for all
       while (!places.emplace(node, place).second) { ++place; }
       summary.add(node, benchmark, metric, run, place, rank["images_per_second"]);
     }
-    if (!places.empty()) { return; }
+    if (!places.empty()) { continue; }
     const auto per_node = std::max(trial.whole("gpus_per_node", 0), trial.whole("ranks_per_node", 1));
     const auto count = static_cast<double>(trial.whole("nodes", 1) * std::max<std::int64_t>(per_node, 1));
     summary.add(prefix, benchmark, metric, run, 0, trial["images_per_second"].get<double>() / count);
-  });
+  }
   return summary;
 }
 
@@ -140,15 +154,17 @@ Summary summarize(const Store& store, const std::string& experiment) {
 void export_superbench(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   std::vector<Summary> summaries;  // all of them, or nothing is written
   summaries.reserve(experiments.size());
-  for (const auto& experiment : experiments) { summaries.push_back(summarize(store, experiment)); }
+  const TrialRows rows(store, experiments);
+  for (const auto& experiment : experiments) { summaries.push_back(summarize(store, rows, experiment)); }
   for (const auto& summary : summaries) { summary.write(out); }
 }
 
 std::vector<std::string> superbench_incomplete_nodes(const Store& store,
                                                      const std::vector<std::string>& experiments) {
   std::vector<std::string> found;
+  const TrialRows rows(store, experiments);
   for (const auto& experiment : experiments) {
-    for (auto& node : summarize(store, experiment).incomplete()) { found.push_back(std::move(node)); }
+    for (auto& node : summarize(store, rows, experiment).incomplete()) { found.push_back(std::move(node)); }
   }
   return found;
 }

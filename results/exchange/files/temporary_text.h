@@ -22,10 +22,14 @@ class TemporaryText {
   void write(std::string_view bytes, const std::string& what);
   /// All that comes until the end; Error(bad_input) where that is more than `most_bytes`.
   void copy(std::istream& in, const std::string& what, std::uint64_t most_bytes = most_kept_bytes);
+  /// The same from a pipe.
+  void copy(int pipe, const std::string& what, std::uint64_t most_bytes = most_kept_bytes);
   /// After the last byte, before the file is read.
   void finish(const std::string& what);
 
  private:
+  void take(std::string_view bytes, const std::string& what, std::uint64_t& left, std::uint64_t most_bytes);
+
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

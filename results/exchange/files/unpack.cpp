@@ -3,14 +3,15 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/printable.h"
 #include "common/text/sha256.h"
 #include "results/exchange/files/checksums.h"
@@ -27,15 +28,19 @@ class PackedFile {
  public:
   /// `may_be_archive`: with members, where it is a tar archive; else a single text whatever it is.
   PackedFile(const fs::path& file, std::string name, const UnpackLimits& limits, bool may_be_archive)
-      : name_(std::move(name)), limits_(limits), archive_(archive_read_new(), archive_read_free) {
-    std::error_code failure;
-    packed_bytes_ = fs::file_size(file, failure);
+      : name_(std::move(name)),
+        limits_(limits),
+        file_(open_to_read(file)),
+        archive_(archive_read_new(), archive_read_free) {
+    struct stat status {};
+    if (!file_ || ::fstat(file_.get(), &status) != 0) { refuse("it cannot be read"); }
+    packed_bytes_ = static_cast<std::uint64_t>(status.st_size);
     check(archive_read_support_filter_gzip(archive_.get()));
     check(archive_read_support_filter_zstd(archive_.get()));
     if (may_be_archive) { check(archive_read_support_format_tar(archive_.get())); }
     check(archive_read_support_format_raw(archive_.get()));
     constexpr std::size_t block_bytes = std::size_t{64} << 10;
-    check(archive_read_open_filename(archive_.get(), file.c_str(), block_bytes));
+    check(archive_read_open_fd(archive_.get(), file_.get(), block_bytes));
   }
 
   /// Goes to the next member; nothing at the end.
@@ -86,6 +91,7 @@ class PackedFile {
 
   std::string name_;
   const UnpackLimits& limits_;
+  UniqueFd file_;
   std::unique_ptr<archive, int (*)(archive*)> archive_;
   std::uint64_t packed_bytes_ = 0, bytes_ = 0, members_ = 0;
 };
@@ -167,7 +173,7 @@ UnpackedText unpack_text(const fs::path& file, const std::string& name, const Un
 }  // namespace
 
 bool is_packed(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
+  auto in = open_stream(file);
   std::string start(4, '\0');
   in.read(start.data(), static_cast<std::streamsize>(start.size()));
   return start.starts_with("\x1f\x8b") || start == "\x28\xb5\x2f\xfd";

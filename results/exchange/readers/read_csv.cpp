@@ -114,8 +114,7 @@ template <typename... Args>
 /// Our own export (and careful others) put an apostrophe in front of a text that a spreadsheet would take for
 /// a formula; our own also in front of an apostrophe, so that what it wrote comes back as it was.
 std::string without_formula_guard(const std::string& text) {
-  const bool guarded =
-      text.size() > 1 && text[0] == '\'' && guarded_starts.find(text[1]) != std::string_view::npos;
+  const bool guarded = text.starts_with('\'') && is_guarded(std::string_view(text).substr(1));
   return guarded ? text.substr(1) : text;
 }
 

@@ -1,5 +1,7 @@
 #include "results/report/data/report_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -45,14 +47,16 @@ void read_record(const Store& store, std::vector<const ReportTrial*> candidates,
 
 /// Cases in the order of their comparisons, arms in the order they were first run.
 void read_records(const Store& store, ReportData& data) {
+  const auto trials = usable_trials(data.trials);
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
-    for (const auto& one : data.trials) {
-      if (one.trial.case_name != comparison.case_name || !is_usable(one.trial)) { continue; }
-      auto known = std::ranges::find_if(arms, [&](const auto& arm) { return arm.first == one.trial.arm; });
-      if (known == arms.end()) { known = arms.insert(arms.end(), {one.trial.arm, {}}); }
-      known->second.push_back(&one);
+    const auto of_case = trials.find(comparison.case_name);
+    if (of_case == trials.end()) { continue; }
+    for (const auto* one : of_case->second) {
+      auto known = std::ranges::find_if(arms, [&](const auto& arm) { return arm.first == one->trial.arm; });
+      if (known == arms.end()) { known = arms.insert(arms.end(), {one->trial.arm, {}}); }
+      known->second.push_back(one);
     }
     for (const auto& [arm, candidates] : arms) {
       if (data.records.size() >= most_records) { return; }
@@ -74,11 +78,40 @@ std::vector<std::string> environment_fields(const std::vector<ReportTrial>& tria
 
 }  // namespace
 
+namespace {
+
+/// A page of more would be of hundreds of megabytes, which no browser shows.
+void require_size(const Store& store, const std::vector<std::string>& experiments) {
+  constexpr std::int64_t most_trials = 20'000;
+  const std::set<std::string> chosen(experiments.begin(), experiments.end());
+  std::int64_t trials = 0;
+  for (const auto& summary : store.list_experiments()) {
+    if (chosen.contains(summary.experiment.id)) { trials += summary.trials; }
+  }
+  if (trials <= most_trials) { return; }
+  throw Error(
+      "make the report", ErrorCode::bad_input,
+      fmt::format("{}: {} trials are chosen (allowed in one report: {}); choose fewer experiments with "
+                  "--experiment, --scenario or --label, or export them",
+                  store.file().string(), trials, most_trials));
+}
+
+}  // namespace
+
+TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials) {
+  TrialsOfCases by_case;
+  for (const auto& one : trials) {
+    if (is_usable(one.trial)) { by_case[one.trial.case_name].push_back(&one); }
+  }
+  return by_case;
+}
+
 ReportData read_report_data(const Store& store, const ReportRequest& request) {
   ReportData data;
   data.request = request;
   data.database = store.file().string();
   const auto ids = experiments_of(store, request.compare);
+  require_size(store, ids);
   for (const auto& id : ids) {
     const auto security = store.security_probes(id);
     data.security.insert(data.security.end(), security.begin(), security.end());

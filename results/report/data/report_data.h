@@ -61,6 +61,10 @@ struct ReportData {
 /// Most (case, arm)s whose course is read.
 inline constexpr std::size_t most_records = 24;
 
+/// The usable trials of each case, in their order.
+using TrialsOfCases = std::map<std::string, std::vector<const ReportTrial*>>;
+TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials);
+
 ReportData read_report_data(const Store& store, const ReportRequest& request);
 
 }  // namespace virtrain::results

@@ -51,13 +51,10 @@ std::vector<ChangePoint> lasting_changes(const std::vector<DatedMean>& nights) {
   return changes;
 }
 
-std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case_name) {
+std::vector<SeriesLine> lines_of(const ReportData& data, const std::vector<const ReportTrial*>& trials) {
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
-  for (const auto& one : data.trials) {
-    const auto& trial = one.trial;
-    if (trial.case_name == case_name && is_usable(trial)) {
-      values[trial.arm][trial.experiment].push_back(*trial.images_per_second);
-    }
+  for (const auto* one : trials) {
+    values[one->trial.arm][one->trial.experiment].push_back(*one->trial.images_per_second);
   }
   std::vector<SeriesLine> lines;
   for (const auto& [arm, by_experiment] : values) {
@@ -189,10 +186,12 @@ Chart chart_of(const std::string& case_name, const std::vector<SeriesLine>& line
 
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
+  if (data.experiments.size() < least_experiments) { return charts; }
+  auto trials = usable_trials(data.trials);
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     if (charts.size() == most_series_charts) { break; }
-    const auto lines = lines_of(data, comparison.case_name);
+    const auto lines = lines_of(data, trials[comparison.case_name]);
     if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
   }
   return charts;

@@ -21,6 +21,10 @@ constexpr double widest_bound = 2;  // high / low
 
 /// Why a weak scaling has no table of predictions; empty where it has one.
 std::string why_no_prediction(const Prediction& prediction) {
+  if (prediction.too_many_sizes > 0) {
+    return fmt::format("{} sizes were measured; at most {} are fitted", prediction.too_many_sizes,
+                       most_predicted_sizes);
+  }
   if (prediction.outside_model) { return "what was measured is not what the model of a ring says"; }
   if (prediction.fitted_on == "nothing" || prediction.fitted_on == "probes") {
     return "no size beyond one node was measured";

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "common/text/units.h"
 #include "results/comparison/verdict.h"
@@ -111,16 +113,18 @@ json verdicts_model(const ReportData& data) {
   if (data.comparisons.empty()) { return false; }
   const bool one_pair = have_one_pair(data);
   json rows = json::array();
+  std::map<std::pair<json, json>, std::size_t>
+      unmeasured;  // place of the row with this remark and these sides
   for (const auto& comparison : data.comparisons) {
     auto row = row_of(comparison, one_pair);
-    const auto same = std::ranges::find_if(rows, [&](const json& known) {
-      return known["measured"] == false && known["remark"] == row["remark"] && known["sides"] == row["sides"];
-    });
-    if (!comparison.test && same != rows.end()) {
-      (*same)["cases"].push_back(row["cases"][0]);
-    } else {
-      rows.push_back(std::move(row));
+    if (!comparison.test) {
+      const auto [same, is_first] = unmeasured.try_emplace({row["remark"], row["sides"]}, rows.size());
+      if (!is_first) {
+        rows[same->second]["cases"].push_back(row["cases"][0]);
+        continue;
+      }
     }
+    rows.push_back(std::move(row));
   }
   // What could be compared stands first.
   std::stable_partition(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == true; });

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <map>
+#include <compare>
+#include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -23,21 +26,21 @@ std::string_view migration(std::size_t version) {
   return all.at(version);
 }
 
+/// As a row of sqlite_schema has it.
 struct SchemaObject {
-  std::string type, table, text;
-  bool operator==(const SchemaObject&) const = default;
+  std::string name, type, table, text;
+  auto operator<=>(const SchemaObject&) const = default;
 };
 
-/// By name: a trigger may have that of a table.
-using SchemaObjects = std::multimap<std::string, SchemaObject>;
+/// With repetition: the file may have a row twice.
+using SchemaObjects = std::multiset<SchemaObject>;
 
 SchemaObjects objects_of(const SQLite::Database& database) {
   SchemaObjects objects;
   SQLite::Statement row(database, "SELECT name, type, tbl_name, coalesce(sql, '') FROM sqlite_schema");
   while (row.executeStep()) {
-    objects.emplace(row.getColumn(0).getString(),
-                    SchemaObject{row.getColumn(1).getString(), row.getColumn(2).getString(),
-                                 row.getColumn(3).getString()});
+    objects.insert({row.getColumn(0).getString(), row.getColumn(1).getString(), row.getColumn(2).getString(),
+                    row.getColumn(3).getString()});
   }
   return objects;
 }
@@ -56,20 +59,25 @@ std::string migration_from(std::int64_t version) {
 
 std::string foreign_schema(const SQLite::Database& database, std::int64_t version) {
   const auto found = objects_of(database);
-  for (const auto& [name, object] : found) {
-    if (object.type == "trigger") {
-      return fmt::format("it has a trigger {}, and virtrain makes none (DROP TRIGGER takes it away)",
-                         excerpt(name));
-    }
+  const auto wanted = objects_of_version(version);
+  const auto has_name = [](const SchemaObjects& objects, const std::string& name) {
+    return std::ranges::any_of(objects, [&](const auto& one) { return one.name == name; });
+  };
+  SchemaObjects missing, added;
+  std::ranges::set_difference(wanted, found, std::inserter(missing, missing.end()));
+  std::ranges::set_difference(found, wanted, std::inserter(added, added.end()));
+  if (!missing.empty()) {
+    const auto& first = *missing.begin();
+    const auto here = std::ranges::find(found, first.name, &SchemaObject::name);
+    if (here == found.end()) { return fmt::format("its {} {} is not there", first.type, first.name); }
+    return fmt::format("its {} {} is not virtrain's {}", excerpt(here->type), first.name, first.type);
   }
-  for (const auto& [name, expected] : objects_of_version(version)) {
-    const auto here = found.find(name);
-    if (here == found.end()) { return fmt::format("its {} {} is not there", expected.type, name); }
-    if (here->second != expected) {
-      return fmt::format("its {} {} is not virtrain's {}", excerpt(here->second.type), name, expected.type);
-    }
-  }
-  return "";
+  if (added.empty()) { return ""; }
+  const auto& first = *added.begin();
+  const bool is_double = has_name(wanted, first.name);
+  return fmt::format("it has {} {} {}, which virtrain does not make{}", is_double ? "another" : "a",
+                     excerpt(first.type), excerpt(first.name),
+                     is_double ? "" : "; DROP it, and keep what is yours in a file of its own (ATTACH)");
 }
 
 }  // namespace virtrain::results

@@ -1,6 +1,7 @@
 #include "harness/bisect/stored_settings.h"
 
 #include <algorithm>
+#include <set>
 
 #include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
@@ -55,6 +56,65 @@ TEST_CASE("what a stored scenario sets for processes and names of this host has 
   CHECK(confirmed_words(stored_text("", "", ""), {edited}, {edited}).empty());
   CHECK(confirmed_words(stored_text("", "", ""), {edited}, {{"workload.env.X", "1", "3"}}) ==
         Words{"workload.env.X: 1 → 2"});
+}
+
+namespace {
+
+/// "devices.nics.select.count" and all others below "devices" in the schema.
+void add_leaves(const nlohmann::ordered_json& schema, const std::string& path,
+                std::set<std::string>& leaves) {
+  bool has_children = false;
+  for (const auto* node : {&schema, schema.contains("anyOf") ? &schema["anyOf"][0] : &schema}) {
+    if (!node->contains("properties")) { continue; }
+    has_children = true;
+    for (const auto& [key, property] : node->at("properties").items()) {
+      add_leaves(property, path + "." + key, leaves);
+    }
+  }
+  if (!has_children) { leaves.insert(path); }
+}
+
+/// A tenant on devices of which every key is set.
+Scenario with_every_key() {
+  Scenario scenario;
+  Case placed;
+  auto& devices = placed.devices;
+  const DeviceSelection select{"0x10de", {"0000:17:00.0"}, {"GPU-1"}, "A100", 1};
+  devices.kind = DeviceKind::vgpu;
+  devices.select = select;
+  devices.vgpu_type = "A100-20C";
+  devices.clique = vmctl::Clique::all;
+  devices.vfio = vmctl::Vfio::iommufd;
+  devices.spread = true;
+  devices.settings = {true, true, true, 300.0, 1400, std::nullopt};
+  devices.vgpu_scheduler = vmctl::VgpuScheduler::equal_share;
+  devices.nics = Nics{NicKind::vf, 2, select};
+  devices.nics->select.uuids.clear();
+  devices.between_tenants = vmctl::BetweenTenants::erase;
+  devices.licence_token = "/etc/token";
+  placed.tenants.resize(1);
+  for (const auto* name : {arm_good, arm_tried}) {
+    scenario.arms.emplace_back().name = name;
+    scenario.arms.back().cases = {placed};
+  }
+  return scenario;
+}
+
+}  // namespace
+
+TEST_CASE("an imported record that would erase a disk has to be confirmed, as every key of devices has") {
+  const auto text = stored_text("", "", ", gpus_per_node: 1");
+  const Setting threads{"workload.threads", "1", "2"};
+  const auto words = confirmed_words(
+      text + "devices: {kind: passthrough, select: {address: ['0000:01:00.0']}, between_tenants: erase}\n",
+      {threads});
+  CHECK(words == std::vector<std::string>{"devices.between_tenants: erase", "devices.kind: passthrough",
+                                          "devices.select.address: 0000:01:00.0"});
+
+  std::set<std::string> known, confirmed;
+  add_leaves(scenario_schema().at("properties").at("devices"), "devices", known);
+  for (const auto& one : settings_to_confirm(with_every_key(), {})) { confirmed.insert(one.key); }
+  CHECK(confirmed == known);
 }
 
 TEST_CASE("text of a stranger's scenario is shown without control characters") {

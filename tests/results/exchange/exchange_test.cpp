@@ -14,11 +14,13 @@
 #include <sstream>
 
 #include "common/files/given_descriptors.h"
+#include "common/files/output_file.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/text/sha256.h"
 #include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/exchange/files/work_folder.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/exchange/import_support.h"
 #include "tests/support/other_user.h"
@@ -354,4 +356,24 @@ TEST_CASE("numbers are written as short as they read back") {
 TEST_CASE("sha256 of known texts") {
   CHECK(sha256("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   CHECK(sha256("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST_CASE("a work folder stays ours, whatever others put under its name") {
+  const TemporaryFolder folder;
+  const auto victim = folder.path / "victim";
+  std::filesystem::create_directory(victim);
+  std::ofstream(victim / "exchange.jsonl") << "precious";
+  std::filesystem::path moved = folder.path / "moved";
+  {
+    const WorkFolder work(folder.path / "e.tar.gz");
+    std::filesystem::rename(work.named_path(), moved);
+    std::filesystem::create_directory_symlink(victim, work.named_path());
+    write_whole(work.path() / "exchange.jsonl", [](std::ostream& out) { out << "new"; });
+    { const Store copy(work.path() / "results.db"); }
+    CHECK(read_file(moved / "exchange.jsonl") == "new");
+    CHECK(std::filesystem::exists(moved / "results.db"));
+  }
+  CHECK(std::filesystem::is_empty(moved));
+  CHECK(read_file(victim / "exchange.jsonl") == "precious");
+  CHECK_FALSE(std::filesystem::exists(victim / "results.db"));
 }

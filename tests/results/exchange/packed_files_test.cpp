@@ -1,5 +1,6 @@
 // Evidence bundles and packed files come back; what is damaged, false or a bomb is refused.
 #include <SQLiteCpp/Database.h>
+#include <fcntl.h>
 
 #include <fstream>
 #include <sstream>
@@ -59,7 +60,8 @@ void write_archive(const fs::path& file, Members members, const std::string& fol
   std::string sums;
   for (const auto& [name, content] : members) { sums += sha256(content) + "  " + name + "\n"; }
   members.emplace_back("SHA256SUMS", sums);
-  ArchiveWriter archive(file, ArchiveWriter::Compression::gzip);
+  const UniqueFd archive_file(::open((file).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ArchiveWriter archive(archive_file.get(), file, ArchiveWriter::Compression::gzip);
   for (const auto& [name, content] : members) { archive.add(folder + name, content); }
   archive.close();
 }
@@ -147,7 +149,8 @@ TEST_CASE("a bundle that was changed, is short of a file or has a strange one is
   CHECK(import_these(store, {file}).at(0).report.trials == 1);
 
   const auto refused = [&](const Members& raw, const std::string& prefix = "virtrain-evidence/") {
-    ArchiveWriter archive(file, ArchiveWriter::Compression::gzip);
+    const UniqueFd archive_file(::open((file).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    ArchiveWriter archive(archive_file.get(), file, ArchiveWriter::Compression::gzip);
     for (const auto& [name, content] : raw) { archive.add(prefix + name, content); }
     archive.close();
     return refusal_of_file(file);
@@ -178,7 +181,10 @@ TEST_CASE("a foreign archive in a folder is skipped, a false bundle in it is ref
   const TemporaryFolder folder;
   fs::create_directories(folder.path / "study/vm/c");
   std::ofstream(folder.path / "study/vm/c/trial.jsonl") << packed_record;
-  ArchiveWriter foreign(folder.path / "study/logs.tar.gz", ArchiveWriter::Compression::gzip);
+  const UniqueFd foreign_file(
+      ::open((folder.path / "study/logs.tar.gz").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ArchiveWriter foreign(foreign_file.get(), folder.path / "study/logs.tar.gz",
+                        ArchiveWriter::Compression::gzip);
   foreign.add("logs/a.log", "text");
   foreign.close();
   Store store(folder.path / "results.db");
@@ -187,7 +193,10 @@ TEST_CASE("a foreign archive in a folder is skipped, a false bundle in it is ref
   CHECK_FALSE(reports[0].format.has_value());
   CHECK(reports[1].report.trials == 1);
 
-  ArchiveWriter changed(folder.path / "study/ev.tar.gz", ArchiveWriter::Compression::gzip);
+  const UniqueFd changed_file(
+      ::open((folder.path / "study/ev.tar.gz").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  ArchiveWriter changed(changed_file.get(), folder.path / "study/ev.tar.gz",
+                        ArchiveWriter::Compression::gzip);
   changed.add("virtrain-evidence/exchange.jsonl", packed_record);
   changed.add("virtrain-evidence/SHA256SUMS", sha256("") + "  exchange.jsonl\n");
   changed.close();

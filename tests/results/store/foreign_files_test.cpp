@@ -1,6 +1,7 @@
 // What strangers could put into a database or beside it.
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bit>
@@ -67,6 +68,25 @@ std::string hot_journal(const fs::path& database, const std::string& super, Chan
 /// Sets the page's user_version, which says so when it was played back.
 void make_newer(std::string& page) {
   page[63] = 99;
+}
+
+/// Has each cell of the table's root page, an interior one, lead to the page that its first cell leads to.
+void make_pages_lead_back(std::string& bytes, const fs::path& database, const std::string& table) {
+  const auto byte = [&](std::size_t i) {
+    return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i]));
+  };
+  const auto number = [&](std::size_t i) { return byte(i) << 8 | byte(i + 1); };
+  const auto root = SQLite::Database(database)
+                        .execAndGet("SELECT rootpage FROM sqlite_schema WHERE name = '" + table + "'")
+                        .getInt();
+  const auto page = static_cast<std::size_t>(root - 1) * number(16);
+  constexpr std::size_t interior = 5, header_bytes = 12;
+  REQUIRE(byte(page) == interior);
+  const auto cells = number(page + 3);
+  REQUIRE(cells > 1);
+  const auto cell = [&](std::size_t i) { return page + number(page + header_bytes + 2 * i); };
+  const auto first = bytes.substr(cell(0), 4);
+  for (std::size_t i = 1; i < cells; ++i) { bytes.replace(cell(i), first.size(), first); }
 }
 
 struct Planted {
@@ -156,12 +176,33 @@ TEST_CASE("a schema that is not ours is refused before anything is read from it"
   const auto change = [&](const std::string& sql) {
     SQLite::Database(planted.file, SQLite::OPEN_READWRITE).exec(sql);
   };
-  change("CREATE VIEW mine AS SELECT * FROM v_trial; CREATE TABLE notes (x); CREATE INDEX by_x ON notes (x)");
-  { const Store with_what_its_owner_added(planted.file); }
+  SECTION("a view, a table or an index that its owner added") {
+    for (const auto& [added, name] : {std::pair{"VIEW mine AS SELECT * FROM v_trial", "view mine"},
+                                      {"TABLE notes (x)", "table notes"},
+                                      {"INDEX by_status ON trial (status)", "index by_status"}}) {
+      change(std::string("CREATE ") + added);
+      CHECK_THROWS_WITH(Store(planted.file), Contains(std::string("it has a ") + name +
+                                                      ", which virtrain does not make; DROP it"));
+      change(std::string("DROP ") + name);
+    }
+    { const Store as_it_was(planted.file); }
+  }
+  SECTION("a trigger whose type is spelled in another way") {
+    change(
+        "CREATE TRIGGER faster AFTER INSERT ON trial BEGIN UPDATE trial SET status = 'failed'; END; "
+        "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET type = 'TRIGGER' WHERE name = 'faster'");
+    CHECK_THROWS_WITH(Store(planted.file), Contains("it has a TRIGGER faster, which virtrain does not make"));
+  }
+  SECTION("a row of the schema that is there twice") {
+    change(
+        "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM sqlite_schema WHERE name = "
+        "'probe'");
+    CHECK_THROWS_AS(Store(planted.file), Error);
+  }
   SECTION("a trigger") {
     change("CREATE TRIGGER \"x\x1b[2J\" AFTER INSERT ON trial BEGIN SELECT 1; END");
     CHECK_THROWS_WITH(Store(planted.file),
-                      Contains("has a trigger x") && Contains("DROP TRIGGER") && !Contains("\x1b"));
+                      Contains("has a trigger x") && Contains("DROP") && !Contains("\x1b"));
   }
   SECTION("a trigger with the name of a view") {
     std::string text;
@@ -172,7 +213,7 @@ TEST_CASE("a schema that is not ours is refused before anything is read from it"
     change("DROP VIEW v_rank");
     change("CREATE TRIGGER v_rank AFTER INSERT ON trial BEGIN DELETE FROM sample; END");
     change(text);
-    CHECK_THROWS_WITH(Store(planted.file), Contains("has a trigger v_rank"));
+    CHECK_THROWS_WITH(Store(planted.file), Contains("has another trigger v_rank"));
   }
   SECTION("a version that there never was") {
     change("PRAGMA user_version = -1");
@@ -193,4 +234,66 @@ TEST_CASE("a schema that is not ours is refused before anything is read from it"
     change("DROP TABLE probe");
     CHECK_THROWS_WITH(Store(planted.file), Contains("its table probe is not there"));
   }
+}
+
+TEST_CASE("a database whose pages lead to each other again and again is read to no end") {
+  const Planted planted;
+  {
+    Store store(planted.file);
+    store.add_experiment(an_experiment("e"));
+    for (int pair = 1; pair <= 400; ++pair) { add_finished(store, "e", "c", "vm", pair, 100); }
+  }
+  // Every cell of an interior page of the table leads to the page's first child, and that one's, too.
+  auto bytes = read_file(planted.file).value();
+  make_pages_lead_back(bytes, planted.file, "trial");
+  std::ofstream(planted.file, std::ios::binary | std::ios::trunc) << bytes;
+  CHECK_THROWS_WITH(Store(planted.file, Store::Mode::copy), Contains("not a sound virtrain database"));
+}
+
+TEST_CASE("damaged JSON makes a database a bad input, and not a disk that fails") {
+  const Planted planted;
+  {
+    Store store(planted.file);
+    store.add_experiment(an_experiment("e"));
+    for (const char* arm : {"bare_metal", "vm"}) { add_finished(store, "e", "c", arm, 1, 100); }
+  }
+  SQLite::Database(planted.file, SQLite::OPEN_READWRITE)
+      .exec("PRAGMA ignore_check_constraints = ON; UPDATE trial SET environment = '{'");
+  const Store damaged(planted.file, Store::Mode::open);
+  const auto error = error_of([&] { damaged.comparison_data({"e"}, {"host"}); });
+  CHECK(error.code() == ErrorCode::bad_input);
+  CHECK_THAT(error.message(), Contains("malformed JSON") && Contains("not a sound virtrain database"));
+}
+
+TEST_CASE("what SQLite does for a file has an end") {
+  const Planted planted;
+  {
+    Store store(planted.file);
+    store.add_experiment(an_experiment("e"));
+    for (int pair = 1; pair <= 3000; ++pair) { add_finished(store, "e", "c", "vm", pair, 100); }
+  }
+  const Store hurried(planted.file, Store::Mode::open, std::chrono::seconds(10),
+                      std::chrono::milliseconds(0));
+  const auto error = error_of([&] { hurried.view("v_trial", {"e"}); });
+  CHECK(error.code() == ErrorCode::bad_input);
+  CHECK_THAT(error.message(), Contains("is given up"));
+}
+
+TEST_CASE("root's database is nobody else's to read or to lock") {
+  test::need_root();
+  const TemporaryFolder folder;
+  const auto file = folder.path / "results.db";
+  const auto mode = [&] { return fs::status(file).permissions() & fs::perms::mask; };
+  const auto before = ::umask(022);
+  { const Store made(file); }
+  CHECK(mode() == (fs::perms::owner_read | fs::perms::owner_write));
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  { const Store opened(file, Store::Mode::open); }
+  CHECK(mode() == (fs::perms::owner_read | fs::perms::owner_write));
+  REQUIRE(::chmod(file.c_str(), 0644) == 0);
+  REQUIRE(::chown(file.c_str(), test::stranger, test::stranger) == 0);
+  { const Store of_another(file, Store::Mode::open); }
+  CHECK(mode() ==
+        (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read | fs::perms::others_read));
+  ::umask(before);
 }

@@ -204,3 +204,15 @@ TEST_CASE("probes are a table, by arm and against bare metal, and list and show 
   CHECK_THAT(error_of([&] { store.select({}); }).message(), Contains("virtrain show --probes"));
   CHECK(error_of([&] { probes_table(store, "none"); }).code() == ErrorCode::not_found);
 }
+
+TEST_CASE("what a spreadsheet takes for a formula in other characters is defused, and nothing else") {
+  for (const char* text :
+       {"=1", "+1", "-1", "@a", "'a", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20a", "\u22121"}) {
+    CAPTURE(text);
+    CHECK(is_guarded(text));
+  }
+  for (const char* text : {"", "a=1", "1", "\uff11", "\u00e9"}) {
+    CAPTURE(text);
+    CHECK_FALSE(is_guarded(text));
+  }
+}

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <thread>
@@ -178,6 +179,22 @@ TEST_CASE("the agent of a slice counts the slice's cores, that of a guest all th
   CHECK(MadeNodes(other.run, group).facts()[0].counted_cores.empty());
   group.kind = NodeKind::slice;
   CHECK(MadeNodes(other.run, group).facts()[0].counted_cores == "0");
+}
+
+TEST_CASE("a slice that shares the host's /tmp has a folder for temporary files that nobody can foresee") {
+  TornDown other([](TornDown&) {});
+  auto group = two_tenants();
+  CHECK(MadeNodes(other.run, group).facts()[0].temporary_folder == "/tmp/virtrain");
+  group.kind = NodeKind::shared_slice;
+  std::set<std::string> folders;
+  for (int i = 0; i < 3; ++i) {
+    for (const auto& node : MadeNodes(other.run, group).facts()) {
+      CHECK(fs::path(node.temporary_folder).parent_path() != "/tmp");
+      CHECK_FALSE(fs::exists(node.temporary_folder));
+      folders.insert(fs::path(node.temporary_folder).filename().string().substr(std::strlen("virtrain-vt-")));
+    }
+  }
+  CHECK(folders.size() == 6);
 }
 
 TEST_CASE("what cannot be removed is said and stays in the journal, the others go") {

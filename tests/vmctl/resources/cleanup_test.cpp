@@ -23,6 +23,7 @@
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/slice.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -351,6 +352,7 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
     spec.memory_bytes = 128U << 20;
     spec.network = {"vtb1eaced0", "vtv1eaced1", "10.78.8.11/24"};
     spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
+    spec.temporary_folder = "/tmp/own";
     const auto made = start_slice(spec);
     test::StubClient client(made->take_channel());
     client.line();
@@ -363,8 +365,11 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
   CHECK(has(during.in_use, EffectKind::netns, "vt-1eaced-1"));
   ::kill(harness, SIGKILL);
   ::waitpid(harness, nullptr, 0);
+  const std::string temporary = "/dev/shm/virtrain-vt-1eaced-1-0123456789abcdef";
+  make_unforeseen_folder(temporary);
 
   const auto view = find_leftovers(nullptr, nullptr);
+  CHECK(has(view.leftovers, EffectKind::file, temporary));
   CHECK(has(view.leftovers, EffectKind::netns, "vt-1eaced-1"));
   CHECK(has(view.leftovers, EffectKind::veth, "vtv1eaced1"));
   CHECK(has(view.leftovers, EffectKind::bridge, "vtb1eaced0"));

@@ -39,6 +39,7 @@ SliceSpec slice(int number, bool isolated = true) {
   if (isolated) { spec.network = {bridge_name, "vttest" + n, "10.78.9.1" + n + "/24"}; }
   spec.hosts = {{"s1", "10.78.9.11"}, {"s2", "10.78.9.12"}};
   spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
+  spec.temporary_folder = "/tmp/own";
   return spec;
 }
 
@@ -86,6 +87,7 @@ TEST_CASE("two isolated slices see their own host, and each other only over the 
   CHECK(one.ask("cat /proc/sys/net/ipv4/tcp_retries2") == "5\n");
   CHECK(one.ask("run ls /sys/class/net | tr '\\n' ' '") == "eth0 lo ");
   CHECK(one.ask("run cat /proc/1/comm") == "virtrain-stub-a\n");
+  CHECK(one.ask("run stat -c %a:%n $TMPDIR") == "700:/tmp/own\n");
   one.send("put /tmp/mark x\n");
   CHECK(one.line() == "ok");
   one.send("put /dev/shm/mark x\n");

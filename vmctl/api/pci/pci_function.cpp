@@ -203,7 +203,7 @@ std::optional<PciFunction> read_pci_function(const fs::path& root, const std::st
 std::optional<std::string> pci_name(const fs::path& root, const std::string& vendor,
                                     const std::string& device) {
   for (const auto& base : {root, fs::path("/")}) {
-    std::ifstream ids(base / "usr/share/misc/pci.ids");
+    auto ids = open_stream(base / "usr/share/misc/pci.ids");
     if (!ids) { continue; }
     if (auto name = find_name(ids, hex_digits(vendor), hex_digits(device))) { return name; }
   }

@@ -21,6 +21,7 @@ mount -t overlay -o lowerdir=/run/virtrain/ro,upperdir=/run/virtrain/rw/u,workdi
 for folder in dev proc sys; do mount --rbind "/$folder" "root/$folder"; done
 mount -t tmpfs -o mode=0755 tmpfs root/run
 mount -t tmpfs -o mode=1777 tmpfs root/tmp
+mkdir -m 0700 root/tmp/virtrain
 mkdir -p "root/lib/modules"
 mount --bind /lib/modules root/lib/modules
 
@@ -47,6 +48,6 @@ if [ -n "$MAC" ]; then
   done
 fi
 
-exec chroot root /usr/bin/env -i HOME=/root LANG=C.UTF-8 TMPDIR=/tmp \
+exec chroot root /usr/bin/env -i HOME=/root LANG=C.UTF-8 TMPDIR=/tmp/virtrain \
   PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
   /usr/bin/virtrain-agent --channel org.virtrain.agent.0

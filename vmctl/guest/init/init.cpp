@@ -240,7 +240,8 @@ int main() {
   ::setenv("HOME", "/root", 1);
   ::putenv(const_cast<char*>(virtrain::vmctl::node_path));
   ::setenv("LANG", "C.UTF-8", 1);
-  ::setenv("TMPDIR", "/tmp", 1);
+  if (::mkdir(virtrain::vmctl::node_temporary_folder, 0700) != 0) { give_up("make a folder in /tmp"); }
+  ::setenv("TMPDIR", virtrain::vmctl::node_temporary_folder, 1);
   ::execl(virtrain::vmctl::guest_agent, "virtrain-agent", "--channel", virtrain::vmctl::agent_channel,
           static_cast<char*>(nullptr));
   give_up(std::string("start ") + virtrain::vmctl::guest_agent);

@@ -1,6 +1,7 @@
 #include "vmctl/resources/kind/names.h"
 
 #include "common/text/scanner.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 
@@ -11,6 +12,7 @@ std::string experiment_in_name(std::string_view name) {
 }
 
 std::optional<std::string> generated_tag(const std::string& name) {
+  if (const auto slice = slice_of_unforeseen(name)) { return generated_tag(*slice); }
   const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   Scanner in(name);
   const bool is_ours = in.take("virtrain-")

@@ -9,6 +9,7 @@
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/names.h"
 #include "vmctl/resources/kind/search.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -39,6 +40,17 @@ void find_channel_folders(Search& search) {
   }
 }
 
+/// Left where a run was killed and its journal is lost.
+void find_temporary_folders(Search& search) {
+  for (const auto& folder : entries_of("/dev/shm")) {
+    const auto slice = slice_of_unforeseen(folder.filename().string());
+    if (!slice || search.is_journalled(folder.string())) { continue; }
+    search.add_unmarked(folder_owner(folder),
+                        {EffectKind::file, folder.string(), "", "temporary files of a slice"},
+                        search.used_slices.contains(*slice) || search.is_live_name(*slice));
+  }
+}
+
 void find_files(Search& search) {
   for (const auto& effect : search.effects) {
     std::error_code unknown;  // a name in /tmp may be anybody's link by now, to itself for one
@@ -49,6 +61,7 @@ void find_files(Search& search) {
   }
   find_build_folders(search);
   find_channel_folders(search);
+  find_temporary_folders(search);
 }
 
 /// A run's own libvirt daemon lives on where the run and the process that stays behind were both killed. It

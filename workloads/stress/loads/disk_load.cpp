@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "common/error.h"
@@ -119,9 +118,7 @@ std::string disk_with_serial(const std::filesystem::path& disks, const std::stri
   std::vector<std::string> found;
   std::error_code error;
   for (const auto& disk : std::filesystem::directory_iterator(disks, error)) {
-    std::string number;
-    std::getline(std::ifstream(disk.path() / "serial") >> std::ws, number);
-    if (trim(number) == serial) { found.push_back(disk.path().filename().string()); }
+    if (read_value(disk.path() / "serial") == serial) { found.push_back(disk.path().filename().string()); }
   }
   if (found.size() != 1) {
     throw Error(operation, ErrorCode::bad_input,

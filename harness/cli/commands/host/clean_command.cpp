@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/store/store.h"
+#include "vmctl/api/host_mode.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
@@ -137,8 +139,11 @@ void add_clean_command(Cli& cli) {
   cleaner
       ->add_option(
           "--connect", cleaned->connect_uri,
-          "libvirt URI (default: qemu:///system, or a user's qemu:///session where that is out of reach)")
-      ->type_name("URI");
+          "libvirt's qemu:///system or qemu:///session (default: the system's, or a user's session where "
+          "that is out of reach)")
+      ->type_name("URI")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(vmctl::libvirt_connections),
+                                                     std::end(vmctl::libvirt_connections))));
   cleaner->add_option("--experiment", cleaned->experiment, "What this experiment left, and nothing else")
       ->type_name("EXPERIMENT")
       ->check([](const std::string& id) {

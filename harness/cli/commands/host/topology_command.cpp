@@ -1,11 +1,12 @@
 #include <fmt/ostream.h>
 
-#include <filesystem>
-#include <fstream>
+#include <cerrno>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/printable.h"
 #include "harness/cli/commands.h"
 #include "vmctl/api/local_host.h"
@@ -21,21 +22,18 @@ struct TopologyArguments {
 };
 
 /// One byte more than is allowed, so that the reader sees that it is too long.
-std::string read_bounded(std::istream& in) {
-  std::string text(most_bytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return text;
+std::string read_domain(const std::string& guest) {
+  const auto file = open_to_read(guest == "-" ? "/dev/stdin" : guest, Readable::regular_file_or_pipe);
+  auto text = file ? read_at_most(file.get(), most_bytes + 1) : std::nullopt;
+  if (text) { return std::move(*text); }
+  throw Error(
+      "read " + excerpt(guest), ErrorCode::not_found,
+      errno == ETIMEDOUT ? "it is a pipe, and nothing comes through it" : "it cannot be read as a file");
 }
 
 std::string domain_xml(vmctl::Host& host, const std::string& guest) {
-  if (guest == "-") { return read_bounded(std::cin); }
-  if (!guest.ends_with(".xml") && guest.find('/') == std::string::npos) { return host.domain_xml_of(guest); }
-  std::ifstream file(guest);
-  if (!file || std::filesystem::is_directory(guest)) {
-    throw Error("read " + excerpt(guest), ErrorCode::not_found, "it cannot be read as a file");
-  }
-  return read_bounded(file);
+  const bool is_name = guest != "-" && !guest.ends_with(".xml") && guest.find('/') == std::string::npos;
+  return is_name ? host.domain_xml_of(guest) : read_domain(guest);
 }
 
 void print_topology(const TopologyArguments& arguments) {

@@ -69,3 +69,10 @@ TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt
   CHECK(checked_readings({{"x", 1e308}, {"y", -1}}) ==
         std::map<std::string, double>{{"x", 1e308}, {"y", -1}});
 }
+
+TEST_CASE("an exit status that no process has is refused, and never taken for another") {
+  for (const std::int64_t status : {0, 1, 137, 255}) { CHECK(checked_exit_status(status) == status); }
+  for (const std::int64_t status : {std::int64_t{-1}, std::int64_t{256}, std::int64_t{1} << 62}) {
+    CHECK_THROWS_WITH(checked_exit_status(status), Contains("allowed: 0 to 255"));
+  }
+}

@@ -1,5 +1,7 @@
 #include "vmctl/api/pci/pci_function.h"
 
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "tests/support/catch.h"
@@ -19,4 +21,13 @@ TEST_CASE("bridges behind Intel VMD, whose domain has five digits, are above the
   REQUIRE(function);
   CHECK(function->root_complex == "pci10000:e0");
   CHECK(function->bridges == std::vector<std::string>{"10000:e0:02.0"});
+}
+
+TEST_CASE("a recorded host whose pci.ids is a pipe keeps nobody waiting") {
+  namespace fs = std::filesystem;
+  const TemporaryFolder root;
+  fs::create_directories(root.path / "usr/share/misc");
+  REQUIRE(::mkfifo((root.path / "usr/share/misc/pci.ids").c_str(), 0600) == 0);
+  const auto here = pci_name("/", "0x10de", "0x20f1");
+  CHECK(pci_name(root.path, "0x10de", "0x20f1") == here);
 }
