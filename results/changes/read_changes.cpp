@@ -29,8 +29,7 @@ std::vector<Suspect> suspects_of(const Store& store, const Change& change) {
   const auto& level = change.level;
   const std::size_t first = level.first;
   const std::size_t begin = first - std::min(first, most_nights_of_facts);
-  const std::size_t last =
-      level.mended_on ? *level.mended_on - ChangeRule{}.nights_to_confirm + 1 : change.series->nights.size();
+  const std::size_t last = level.back_since.value_or(change.series->nights.size());
   const std::size_t end = std::min(last, first + most_nights_of_facts);
   const auto good = facts_between(store, *change.series, begin, first);
   const auto bad = facts_between(store, *change.series, first, end);

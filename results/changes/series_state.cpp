@@ -16,10 +16,10 @@ std::vector<double> nights_at_level(const Series& series, const std::vector<cons
   };
   for (const Change* change : changes) {
     const auto& level = change->level;
-    if (level.mended_on) {
-      leave_out(level.first, std::max(level.first, *level.mended_on + 1 - rule.nights_to_confirm));
+    if (level.back_since) {
+      leave_out(level.first, *level.back_since);
     } else if (level.confirmed_on) {
-      leave_out(0, level.first);
+      leave_out(0, level.settled);
     } else {
       leave_out(level.first, counts.size());
     }

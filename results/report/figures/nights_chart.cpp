@@ -15,9 +15,7 @@ constexpr double half = 0.5;
 
 /// The first night that is back at the old level, or the one behind the last.
 std::size_t end_of(const Change& change) {
-  const auto& level = change.level;
-  return level.mended_on ? *level.mended_on + 1 - ChangeRule{}.nights_to_confirm
-                         : change.series->values.size();
+  return change.level.back_since.value_or(change.series->values.size());
 }
 
 /// Class of the band behind the nights of a change.
