@@ -21,7 +21,7 @@ double misfit(std::span<const double> nights, double sigma, Expected&& expected)
 
 double median_between(std::span<const double> nights, std::size_t begin, std::size_t end) {
   const auto part = nights.subspan(begin, end - begin);
-  return median_of({part.begin(), part.end()});
+  return median_night({part.begin(), part.end()});
 }
 
 /// Variance of one night's part of a random walk: 1 % a year, and more where the nights before say so.
@@ -90,8 +90,8 @@ void describe_size(const SizedChange& sized, const ChangeRule& rule, LevelChange
   const std::size_t gap = later ? sized.nights_told : 0;
   const auto after = sized.after.subspan(gap, std::min(nights, sized.after.size() - gap));
   const auto before = sized.before.last(std::min(nights, sized.before.size()));
-  const double centre = median_of({before.begin(), before.end()});
-  const double shift = median_of({after.begin(), after.end()}) - centre;
+  const double centre = median_night({before.begin(), before.end()});
+  const double shift = median_night({after.begin(), after.end()}) - centre;
   change.before = std::exp(centre);
   change.after = std::exp(centre + shift);
   change.ratio = std::exp(shift);

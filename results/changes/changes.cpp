@@ -10,7 +10,7 @@ namespace {
 
 std::string id_of(const Series& series, std::size_t first) {
   constexpr std::size_t digits = 8;
-  return sha256(series.name() + "\n" + series.version + "\n" + series.nights[first]->experiment)
+  return sha256(series.key() + "\n" + series.version + "\n" + series.nights[first]->experiment)
       .substr(0, digits);
 }
 

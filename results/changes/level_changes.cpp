@@ -111,9 +111,9 @@ class Replay {
     const std::size_t n = level_.size();
     const bool at_once = n - tau == rule_.nights_to_confirm;
     if (tau < least_before() || n - tau < rule_.nights_to_confirm) { return std::nullopt; }
-    const auto before = noise_now(level_before(tau), at_once ? 2 : 1.5);
+    const auto before = noise_now(tau, at_once ? 2 : 1.5);
     const auto after = values(tau, n);
-    Shift shift{median_of(after) - before.centre};
+    Shift shift{median_night(after) - before.centre};
     const double least_move = std::max(std::log1p(rule_.least_shift / 2), 1.5 * before.step);
     if (std::abs(shift.size) < least_move || !lasts(after, before.centre, shift.size)) {
       return std::nullopt;
@@ -127,14 +127,18 @@ class Replay {
     return shift;
   }
 
-  /// With the noise of the last nights, where that has grown.
-  NightLevel noise_now(NightLevel level, double noisier) const {
+  /// What is normal before that night, with the noise of the last nights where that has grown.
+  NightLevel noise_now(std::size_t tau, double noisier) const {
     constexpr std::size_t last_nights = 13;
     constexpr double df = 12;
-    const double recent =
-        recent_sigma(values(level_.size() - std::min(level_.size(), last_nights), level_.size()));
-    if (recent > noisier * level.sigma) {
-      level.sigma = recent;
+    auto level = level_before(tau);
+    const auto steps_of = [&](std::size_t end, std::size_t nights) {
+      return sigma_of_steps(values(end - std::min(end, nights), end));
+    };
+    const double usual = std::max(level.sigma, steps_of(tau, rule_.most_history));
+    const double growth = steps_of(level_.size(), last_nights) / usual;
+    if (growth > noisier) {
+      level.sigma *= growth;
       level.df = std::min(level.df, df);
     }
     return level;

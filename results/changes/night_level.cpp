@@ -33,11 +33,11 @@ double step_of(std::span<const double> logs) {
   return distinct * 3 <= logs.size() ? least : 0;
 }
 
-double sigma_of(std::span<const double> logs, double centre, double least) {
+double fenced_sigma(std::span<const double> logs, double centre, double least) {
   const auto n = static_cast<double>(logs.size());
   std::vector<double> distances;
   for (const double value : logs) { distances.push_back(std::abs(value - centre)); }
-  const double typical = std::max(least, mad_to_sigma * median_of(distances) * n / (n - 0.8));
+  const double typical = std::max(least, mad_to_sigma * median_night(distances) * n / (n - 0.8));
   if (logs.size() < 2) { return typical; }
   double squares = 0;
   for (const double distance : distances) { squares += std::pow(std::min(distance / typical, fence), 2); }
@@ -68,7 +68,7 @@ double log_choose(std::size_t n, std::size_t k) {
 
 }  // namespace
 
-double median_of(std::vector<double> values) {
+double median_night(std::vector<double> values) {
   return quantile(std::move(values), 0.5);
 }
 
@@ -91,18 +91,18 @@ void NightLevel::take_noise_of(const NightLevel& other) {
 NightLevel night_level(std::span<const double> logs) {
   NightLevel level;
   level.nights = logs.size();
-  level.centre = median_of({logs.begin(), logs.end()});
+  level.centre = median_night({logs.begin(), logs.end()});
   level.step = step_of(logs);
-  level.sigma = sigma_of(logs, level.centre, std::max(least_sigma, level.step / std::sqrt(12.0)));
+  level.sigma = fenced_sigma(logs, level.centre, std::max(least_sigma, level.step / std::sqrt(12.0)));
   level.df = std::max(1.0, efficiency * static_cast<double>(logs.size() - 1));
   level.autocorrelation = autocorrelation_of(logs, level);
   return level;
 }
 
-double recent_sigma(std::span<const double> logs) {
+double sigma_of_steps(std::span<const double> logs) {
   std::vector<double> steps;
   for (std::size_t i = 1; i < logs.size(); ++i) { steps.push_back(std::abs(logs[i] - logs[i - 1])); }
-  return steps.empty() ? 0 : mad_to_sigma * median_of(std::move(steps)) / std::sqrt(2.0);
+  return steps.empty() ? 0 : mad_to_sigma * median_night(std::move(steps)) / std::sqrt(2.0);
 }
 
 double chance_of_gathering(std::size_t found_before, std::size_t before, std::size_t found_after,

@@ -27,12 +27,12 @@ struct NightLevel {
   void take_noise_of(const NightLevel& other);
 };
 
-double median_of(std::vector<double> values);
+double median_night(std::vector<double> values);
 /// At least one night.
 NightLevel night_level(std::span<const double> logs);
 
-/// The noise of the last nights alone, from night to night: one step to a new level does not move it.
-double recent_sigma(std::span<const double> logs);
+/// The noise by the steps from night to night: one step to a new level does not move it.
+double sigma_of_steps(std::span<const double> logs);
 
 /// The probability that of all nights that are beyond some limit `found_after` or more lie among the `after`
 /// ones by chance, where `found_before` of `before` do (Fisher's exact test, one side).

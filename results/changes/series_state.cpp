@@ -45,10 +45,12 @@ std::vector<SeriesState> series_states(const ChangeLog& log, const ChangeRule& r
   std::map<const Series*, std::vector<const Change*>> changes;
   for (const auto& change : log.changes) { changes[change.series].push_back(&change); }
   std::vector<SeriesState> states;
-  for (const auto& series : log.series) {
+  for (std::size_t i = 0; i < log.series.size(); ++i) {
+    const auto& series = log.series[i];
     if (!series.current || series.values.empty()) { continue; }
     SeriesState state;
     state.series = &series;
+    if (i < log.noise.size()) { state.noise = log.noise[i]; }
     state.changes = changes[&series];
     std::ranges::sort(state.changes,
                       [](const Change* a, const Change* b) { return a->level.first < b->level.first; });
