@@ -25,7 +25,9 @@ std::string sentence(const results::Change& change, const std::string& event) {
   auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent, change.first_night().experiment);
   if (event == "grown") { text += ", more than was told"; }
-  if (change.suspects.empty() || !change.suspects.front().fits) { return text + "; nothing stored fits"; }
+  if (change.suspects.empty() || !change.suspects.front().fits) {
+    return text + (event == "confirmed" ? "; nothing stored fits" : "");
+  }
   const auto& first = change.suspects.front();
   text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
   const auto others = std::ranges::count_if(change.suspects, &results::Suspect::fits) - 1;

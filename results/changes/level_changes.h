@@ -16,10 +16,10 @@ struct ChangeRule {
   std::size_t least_history = 12;     ///< nights before a change that are needed to judge it
   std::size_t most_history = 45;      ///< nights before a change that count, so that slow drift is no change
   std::size_t nights_of_size = 12;    ///< on each side, that say how large a change is
-  double alpha_at_once = 0.001;       ///< of the two-sided test of three nights against the history
+  double alpha_at_once = 0.0003;      ///< of the two-sided test of three nights against the history
   double alpha = 0.00005;             ///< of more nights: there are many ways to choose them
   double mending_alpha = 0.00002;     ///< of the change that brings an old level back
-  double rarity_at_once = 0.001;      ///< how rarely such nights must have come together before, of three
+  double rarity_at_once = 0.002;      ///< how rarely such nights must have come together before, of three
   double rarity = 0.0003;             ///< and of more
   double least_shift = 0.02;          ///< smaller changes are not worth a message
   double large_shift = 0.10;          ///< from here on a change is large

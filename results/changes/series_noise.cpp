@@ -93,14 +93,16 @@ SeriesNoise series_noise(std::span<const double> nights, std::span<const LevelCh
   // A level of a few nights has the noise of the one before it.
   const auto known =
       all.size() >= rule.least_history ? all : std::span<const double>(logs).first(present.end);
+  constexpr std::size_t most_nights_of_noise = 400;  // each is tried as the first noisier one
   const auto level = night_level(known.last(std::min(known.size(), rule.most_history)));
   noise.sigma = level.sigma;
   if (level.step > 0) { noise.step = level.step; }
   add_least_losses(level, rule, noise);
-  if (const auto split = noisier_from(all, level)) {
-    noise.noisier_since = present.begin + *split;
-    noise.sigma_before = night_level(all.first(*split)).sigma;
-    noise.sigma = std::max(level.sigma, night_level(all.subspan(*split)).sigma);
+  const std::size_t older = all.size() - std::min(all.size(), most_nights_of_noise);
+  if (const auto split = noisier_from(all.subspan(older), level)) {
+    noise.noisier_since = present.begin + older + *split;
+    noise.sigma_before = night_level(all.subspan(older, *split)).sigma;
+    noise.sigma = std::max(level.sigma, night_level(all.subspan(older + *split)).sigma);
   }
   add_drift(all, present.begin, rule, noise);
   return noise;

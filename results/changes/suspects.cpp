@@ -71,6 +71,17 @@ ChangeWindow distance_of(std::span<const NightFacts> good, std::span<const Night
   return {static_cast<std::size_t>(before - good.rbegin()), static_cast<std::size_t>(since - bad.begin())};
 }
 
+/// Whether the values came where the level may have changed, and then stayed.
+bool fits_within(std::span<const NightFacts> good, std::span<const NightFacts> bad, const std::string& fact,
+                 const std::set<std::string>& values, const ChangeWindow& window) {
+  const auto distance = distance_of(good, bad, fact, values);
+  if (distance.earlier > window.earlier || distance.later > window.later) { return false; }
+  if (distance.earlier == good.size() || distance.later == bad.size()) { return false; }
+  return share_with(bad.subspan(distance.later), fact, values) -
+             share_with(good.first(good.size() - distance.earlier), fact, values) >=
+         least_fit_of_a_cause;
+}
+
 std::string words(const std::set<std::string>& values) {
   return join({values.begin(), values.end()}, ", ");
 }
@@ -131,9 +142,7 @@ std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<c
     const double score = fit * weight_of(fact) * (at_the_change ? 1 : 0.5) / (1 + idle);
     const bool earlier = before == value;
     const auto& former = earlier ? last_other(good, fact, value) : before;
-    const auto distance = distance_of(good, bad, fact, value);
-    const bool fits =
-        fit >= least_fit_of_a_cause && distance.earlier <= window.earlier && distance.later <= window.later;
+    const bool fits = fits_within(good, bad, fact, value, window);
     ranked.push_back({{fact, words(former), words(value), fit, at_the_change, earlier, fits}, score});
   }
   std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) {
