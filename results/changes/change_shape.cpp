@@ -24,9 +24,9 @@ double median_between(std::span<const double> nights, std::size_t begin, std::si
   return median_night({part.begin(), part.end()});
 }
 
-/// Variance of one night's part of a random walk: 1 % a year, and more where the nights before say so.
+/// Variance of one night's part of a random walk: 2 % a year, and more where the nights before say so.
 double drift_of(std::span<const double> before, const NightLevel& level) {
-  constexpr double usual = 0.01 * 0.01 / 365, blocks_of_usual = 5;
+  constexpr double usual = 0.02 * 0.02 / 365, blocks_of_usual = 5;
   constexpr std::size_t block = 10, most_blocks = 36;
   const double noise = std::pow(level.standard_error(block, block), 2);
   double sum = 0, blocks = 0, later = 0;
