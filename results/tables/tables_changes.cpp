@@ -107,17 +107,17 @@ std::string night_words(const Series& series, std::size_t index) {
   return night.started_at.empty() ? night.experiment : date_of(night);
 }
 
-/// What cannot be told as a change is said here.
+/// With what is no change: more noise, steps, slow movement.
 std::string noise_words(const Series& series, const SeriesNoise& noise) {
   std::vector<std::string> parts;
   if (noise.sigma) {
     parts.push_back(fmt::format("noise {} a night", share_words(*noise.sigma)));
-    parts.push_back(fmt::format("least loss told {} in 3 nights, {} in 15",
+    parts.push_back(fmt::format("smallest detectable loss {} in 3 nights, {} in 15",
                                 share_words(*noise.least_loss_3_nights),
                                 share_words(*noise.least_loss_15_nights)));
   }
   if (noise.nights_to_go > 0) {
-    parts.push_back(fmt::format("a change can be told after {}", counted(noise.nights_to_go, "more night")));
+    parts.push_back(fmt::format("changes are detected after {}", counted(noise.nights_to_go, "more night")));
   }
   if (noise.step) { parts.push_back(fmt::format("moves in steps of {}", share_words(*noise.step))); }
   if (noise.noisier_since) {
@@ -125,7 +125,7 @@ std::string noise_words(const Series& series, const SeriesNoise& noise) {
                                 share_words(*noise.sigma_before)));
   }
   if (noise.drift_ratio) {
-    parts.push_back(fmt::format("moved slowly by {} since {}, which is never told as a change",
+    parts.push_back(fmt::format("moved slowly by {} since {}, which is not reported as a change",
                                 percent(*noise.drift_ratio), night_words(series, *noise.drift_since)));
   }
   return join(parts, "; ");
@@ -150,7 +150,7 @@ void add_noise_notes(const ChangeLog& log, std::vector<std::string>& notes) {
   if (fresh == 0) { return; }
   const ChangeRule rule;
   notes.push_back(fmt::format(
-      "{} of these series {} too few nights to tell a change: the first can be told after {} nights ({} show "
+      "{} of these series {} too few nights: the first change can be detected after {} nights ({} show "
       "what is normal, {} confirm it).",
       fresh, fresh == 1 ? "has" : "have", rule.least_history + rule.nights_to_confirm, rule.least_history,
       rule.nights_to_confirm));

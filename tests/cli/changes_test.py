@@ -150,10 +150,10 @@ class Changes(unittest.TestCase):
 
     def test_what_can_be_told_of_each_series(self):
         self.nights(range(1), 950)
-        self.assertIn("the first can be told after 15 nights", self.virtrain("changes").out)
+        self.assertIn("the first change can be detected after 15 nights", self.virtrain("changes").out)
         self.nights(range(1, 20), 950)
         said = self.virtrain("changes").out
-        self.assertRegex(said, r"nightly/one/vm/ratio: noise 0\.\d % a night; least loss told 2\.\d % in 3 nights, 2\.\d % in 15")
+        self.assertRegex(said, r"nightly/one/vm/ratio: noise 0\.\d % a night; smallest detectable loss 2\.\d % in 3 nights, 2\.\d % in 15")
         rows = self.virtrain("changes", "--noise", "--format", "json").json()
         self.assertEqual({(row["nights"], row["nights_to_go"]) for row in rows}, {(20, 0)})
         self.assertTrue(all(0.02 <= row["least_loss_15_nights"] <= row["least_loss_3_nights"] for row in rows), rows)

@@ -172,7 +172,7 @@ class Nightly(Scheduled):
         self.assertEqual([(one["name"], one["next_run"]) for one in listed], [("nightly", None)])
         self.assertIn("no timer", self.virtrain("schedule", "list").out)
         ran = self.virtrain("schedule", "run", "nightly").out
-        self.assertIn("the first can be told after 15 nights", ran)
+        self.assertIn("the first change can be detected after 15 nights", ran)
         self.virtrain("schedule", "remove", "nightly")
         self.assertEqual(self.table.read_text(), MINE)
 

@@ -124,13 +124,13 @@ void add_changes_commands(Cli& cli) {
   changes->add_flag("--expect", shown->expect,
                     "Exit 1 if a loss is open: confirmed, not mended, not acknowledged");
   changes->add_flag("--noise", shown->noise,
-                    "List the series: how noisy each is, and the least loss that can be told");
+                    "List the series: how noisy each is, and the smallest loss that can be detected");
   changes->footer(
       "Every experiment of a scenario is a night. Three nights at a new level confirm a change.\n"
       "Examples:\n"
       "  virtrain changes                        all changes of all scenarios\n"
       "  virtrain changes --series /vm/ratio     those of VM against bare metal\n"
-      "  virtrain changes --noise                what can be told of each series\n"
+      "  virtrain changes --noise                the noise of each series\n"
       "  virtrain changes --format junit -o changes.xml    for a CI system: an open loss is a failed test\n"
       "  virtrain changes --format prometheus -o /var/lib/prometheus/node-exporter/virtrain-nightly.prom\n"
       "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"\n"

@@ -42,7 +42,7 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
   };
   add_known("virtrain_series_sigma", "Noise from night to night, a share of the figure.", state.noise.sigma);
   add_known("virtrain_series_least_loss",
-            "Least loss that is told by its fifteenth night in four of five times.",
+            "Smallest loss that is detected by its fifteenth night in four of five times.",
             state.noise.least_loss_15_nights);
   page.add("virtrain_series_open_losses", gauge,
            "Losses that are confirmed and neither mended nor acknowledged.", labels,

@@ -129,7 +129,7 @@ Chart nights_chart(const SeriesState& state, const std::string& id) {
   chart.signals["values"] = {*low - room, *high + room};
   chart.signals["heading"] = series.unit.empty() ? series.figure : series.figure + ", " + series.unit;
   chart.key = {{"arm-1", "nights and their level"},
-               {"band", "changes within it are too small for the noise of these nights to be told"},
+               {"band", "changes within it are too small to detect in the noise of these nights"},
                {"ideal",
                 "first night of a change; behind its nights red: open loss, green: open gain, "
                 "yellow: unconfirmed, grey: mended or acknowledged"}};

@@ -260,11 +260,10 @@ TEST_CASE("each series says how noisy it is and what can be told, and one night 
   add_night(store, 0, 950);
   CHECK_THAT(
       render(changes_table(read_changes(store)), Format::markdown),
-      Contains(
-          "3 of these series have too few nights to tell a change: the first can be told after 15 nights"));
+      Contains("3 of these series have too few nights: the first change can be detected after 15 nights"));
   for (int night = 1; night < 20; ++night) { add_night(store, night, 950); }
   const auto log = read_changes(store);
-  CHECK_THAT(render(changes_table(log), Format::markdown), Contains("least loss told 2."));
+  CHECK_THAT(render(changes_table(log), Format::markdown), Contains("smallest detectable loss 2."));
   const auto rows = nlohmann::json::parse(render(noise_table(log), Format::json));
   REQUIRE(rows.size() == 3);
   for (const auto& row : rows) {

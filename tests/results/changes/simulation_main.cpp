@@ -38,7 +38,8 @@ int main(int count, char** arguments) {
     if (kind == "hosts") { noise.autocorrelation = autocorrelation; }
     const auto change_at = loss ? 30 + static_cast<std::size_t>(60 * uniform()) : SIZE_MAX;
     const auto values =
-        simulate_nights(random(), loss ? change_at + std::max<std::size_t>(12, 2 * length) : length, noise, change_at, 1 - size);
+        simulate_nights(random(), loss ? change_at + std::max<std::size_t>(12, 2 * length) : length, noise,
+                        change_at, 1 - size);
     std::vector<double> nights;
     std::size_t first = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
