@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -78,10 +79,12 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
       all[place->second].values.push_back(figure->value);
     }
   }
+  std::map<std::string, std::set<bool>> kinds;
   for (auto& series : all) {
     series.current = present.at({series.scenario, series.imported}) == series.version;
-    series.is_one_of_two = present.contains({series.scenario, !series.imported});
+    kinds[series.key()].insert(series.imported);
   }
+  for (auto& series : all) { series.is_one_of_two = kinds.at(series.key()).size() > 1; }
   return all;
 }
 

@@ -269,3 +269,13 @@ TEST_CASE("who accepts a level accepts what led to it, and does not hear of it a
     if (change.confirmed_on && change.first > second) { CHECK(change.ratio > 1); }
   }
 }
+
+TEST_CASE("a level of a few nights has the noise of the one before it, without the step between them") {
+  auto nights = known(simulate_nights(2, 63, plain_noise(0.004)));
+  for (std::size_t i = 60; i < nights.size(); ++i) { nights[i] *= 0.9; }
+  const auto changes = level_changes(nights);
+  REQUIRE(changes.size() == 1);
+  const auto noise = series_noise(nights, changes);
+  CHECK(noise.nights == 3);
+  CHECK(*noise.sigma == Approx(0.004).epsilon(0.4));
+}
