@@ -13,18 +13,38 @@ namespace {
 struct LevelNights {
   std::size_t begin = 0;
   std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
 };
 
-LevelNights present_level(std::size_t nights, std::span<const LevelChange> changes) {
-  LevelNights level{0, nights};
+/// The levels of a series, the oldest first; the last one is the present one.
+std::vector<LevelNights> levels_of(std::size_t nights, std::span<const LevelChange> changes) {
+  struct Move {
+    std::size_t from = 0;  ///< first night that is not at the old level any more
+    std::size_t to = 0;    ///< first night of the new one
+  };
+  std::vector<Move> moves;
   for (const auto& change : changes) {
     if (!change.confirmed_on) {
-      level.end = std::min(level.end, change.first);
-    } else {
-      level.begin = std::max(level.begin, change.back_since.value_or(change.settled));
+      nights = std::min(nights, change.first);
+      continue;
     }
+    moves.push_back({change.first, change.settled});
+    if (change.back_since) { moves.push_back({*change.back_since, *change.back_since}); }
   }
-  return level;
+  std::ranges::sort(moves, {}, &Move::from);
+  std::vector<LevelNights> levels{{0, nights}};
+  for (const auto& [from, to] : moves) {
+    levels.back().end = from;
+    levels.push_back({to, nights});
+  }
+  return levels;
+}
+
+/// The present level, or the last one before it that has nights enough to know its noise.
+LevelNights level_of_noise(const std::vector<LevelNights>& levels, std::size_t least) {
+  const auto known = std::find_if(levels.rbegin(), levels.rend(),
+                                  [&](const LevelNights& one) { return one.size() >= least; });
+  return known == levels.rend() ? levels.front() : *known;
 }
 
 /// The split of the nights after which each is farther from the one before it, if chance does not make that.
@@ -79,10 +99,11 @@ void add_drift(std::span<const double> logs, std::size_t begin, const ChangeRule
 
 SeriesNoise series_noise(std::span<const double> nights, std::span<const LevelChange> changes,
                          const ChangeRule& rule) {
-  const auto present = present_level(nights.size(), changes);
+  const auto levels = levels_of(nights.size(), changes);
+  const auto present = levels.back();
   std::vector<double> logs;
   for (const double value : nights) { logs.push_back(std::log(value)); }
-  const auto all = std::span<const double>(logs).subspan(present.begin, present.end - present.begin);
+  const auto all = std::span<const double>(logs).subspan(present.begin, present.size());
   SeriesNoise noise;
   noise.nights = all.size();
   const bool has_former = present.begin > 0;
@@ -91,8 +112,8 @@ SeriesNoise series_noise(std::span<const double> nights, std::span<const LevelCh
   noise.nights_to_go = needed - std::min(needed, all.size());
   if (all.size() < rule.least_history && !has_former) { return noise; }
   // A level of a few nights has the noise of the one before it.
-  const auto known =
-      all.size() >= rule.least_history ? all : std::span<const double>(logs).first(present.end);
+  const auto former = level_of_noise(levels, rule.least_history);
+  const auto known = std::span<const double>(logs).subspan(former.begin, former.size());
   constexpr std::size_t most_nights_of_noise = 400;  // each is tried as the first noisier one
   const auto level = night_level(known.last(std::min(known.size(), rule.most_history)));
   noise.sigma = level.sigma;
