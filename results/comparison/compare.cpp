@@ -206,6 +206,8 @@ class Comparer {
     const auto paired = compare_paired(ours, theirs, result.settings);
     result.test = paired.test;
     result.further_pairs = paired.further_pairs;
+    result.lag1 = paired.lag1;
+    result.pairs_follow_each_other = paired.follow_each_other;
     if (!result.looks) { return; }
     if (result.further_pairs.value_or(0) > 0) { result.further_pairs.reset(); }  // none can be added to it
     if (!pooled) { return; }
@@ -382,6 +384,11 @@ void Comparer::flag(CaseComparison& result) const {
           : "");
   add(result.test && result.test->zero_variance, "zero_variance",
       "all runs show the same ratio: the interval is a point");
+  add(result.pairs_follow_each_other, "pairs_follow_each_other",
+      fmt::format(
+          "neighbouring pairs resemble each other (autocorrelation {:.2f}), so the interval may be too "
+          "narrow: let more time pass between pairs, or reboot",
+          result.lag1.value_or(0)));
   add(result.unpaired_left_out > 0, "unpaired_left_out",
       fmt::format("{} left out, because this case has pairs",
                   counted(result.unpaired_left_out, "unpaired trial")));

@@ -102,6 +102,8 @@ struct CaseComparison {
   std::int64_t invalid_left_out = 0;
   std::optional<RatioTest> test = {};  ///< none where one side has no data
   std::optional<std::int64_t> further_pairs = {};
+  std::optional<double> lag1 = {};  ///< autocorrelation of neighbouring pairs
+  bool pairs_follow_each_other = false;
   std::optional<WelchTest> welch = {};
   std::optional<FiellerInterval> fieller = {};
   std::optional<double> ratio_of_means = {};  ///< where unpaired

@@ -46,6 +46,8 @@ json alone_json(const TenantsAlone& alone) {
                        {"alone_step_p99_seconds", tail ? json(tail->alone_p99_seconds) : json()},
                        {"shared_step_p99_seconds", tail ? json(tail->shared_p99_seconds) : json()},
                        {"p99_inflation", tail ? json(tail->inflation) : json()},
+                       {"p99_inflation_ci_low", tail && tail->ci ? json(tail->ci->low) : json()},
+                       {"p99_inflation_ci_high", tail && tail->ci ? json(tail->ci->high) : json()},
                        {"few_samples", tail ? json(tail->few_samples) : json()}});
   }
   const auto& all = alone.isolation;
@@ -161,6 +163,7 @@ json to_json(const CaseComparison& comparison) {
                  {"flags", comparison.flags},
                  {"notes", comparison.notes},
                  {"further_pairs", comparable ? or_null(comparison.further_pairs) : json()},
+                 {"lag1_autocorrelation", or_null(comparison.lag1)},
                  {"arms", scaling_json(comparison)},
                  {"throughput", throughput_json(comparison)},
                  {"arm", text_or_null(comparison.arm)},

@@ -58,6 +58,7 @@ class MatrixBuilder {
 
   IsolationMatrix build() {
     for (const auto& arm : arms_) { matrix_.cells.push_back(cell_of(arm)); }
+    correct_for_all_tests();
     add_doses();
     return std::move(matrix_);
   }
@@ -112,6 +113,31 @@ class MatrixBuilder {
       result.reason = std::move(words);
     }
     return result;
+  }
+
+  /// Of many neighbours that do nothing some would be called disturbing by chance.
+  void correct_for_all_tests() {
+    std::vector<Disturbance*> tests;
+    std::vector<double> worse, better;
+    for (auto& cell : matrix_.cells) {
+      for (auto* one : {&cell.against_alone, &cell.against_idle}) {
+        if (!*one || !(*one)->comparison.test.p_worse || !(*one)->comparison.test.p_upper) { continue; }
+        tests.push_back(&**one);
+        worse.push_back(*(*one)->comparison.test.p_worse);
+        better.push_back(1 - *(*one)->comparison.test.p_upper);
+      }
+    }
+    const auto worse_of_all = holm(worse), better_of_all = holm(better);
+    for (std::size_t i = 0; i < tests.size(); ++i) {
+      auto& one = *tests[i];
+      one.p_worse_holm = worse_of_all[i];
+      const bool by_chance =
+          (one.verdict == Isolated::disturbed && worse_of_all[i] >= matrix_.settings.alpha) ||
+          (one.verdict == Isolated::faster && better_of_all[i] >= matrix_.settings.alpha);
+      if (!by_chance) { continue; }
+      one.verdict = Isolated::inconclusive;
+      one.reason = "not_after_holm";
+    }
   }
 
   std::set<std::string> virtualization(const std::string& arm) const {

@@ -46,20 +46,21 @@ RatioTest compare_points(const ArmSummary& baseline, const ArmSummary& candidate
   return compare_unpaired(units.baseline, units.candidate, settings).test;
 }
 
-/// Student's interval of one mean: Welch's of its difference from zero.
-std::optional<Interval> interval_of_mean(const std::vector<double>& values) {
-  if (values.size() < 2) { return std::nullopt; }
-  const double zeros[] = {0, 0};
-  return welch_test(zeros, values).ci;
+/// The mean of the point that looks best is too high by chance: its interval holds for all points at once.
+std::optional<Interval> interval_of_point(const SweptArm& point, bool is_best, std::size_t points) {
+  constexpr double miss = 0.05;
+  const auto& runs = point.arm->throughputs;
+  if (runs.size() < 2) { return std::nullopt; }
+  return interval_of_mean(runs, 1 - (is_best ? miss / static_cast<double>(points) : miss));
 }
 
-Standing standing_of(const RatioTest& test, bool is_worse) {
+Standing standing_of(const RatioTest& test, bool is_worse, bool is_as_good) {
   if (!test.reason.empty()) { return Standing::undecided; }
   switch (test.verdict) {
     case Verdict::equivalent:
     case Verdict::non_inferior:
     case Verdict::better:
-      return Standing::as_good;
+      return is_as_good ? Standing::as_good : Standing::undecided;
     case Verdict::worse:
       return is_worse ? Standing::worse : Standing::undecided;
     case Verdict::inconclusive:
@@ -69,23 +70,31 @@ Standing standing_of(const RatioTest& test, bool is_worse) {
   return Standing::undecided;
 }
 
-/// Of each point; "worse" after Holm's correction, for of many equal points some would be worse by chance.
+/// Of each point; both answers after Holm's correction, for of many equal points some would be worse by
+/// chance, and of many at the margin some as good.
 std::vector<Standing> standings_of(const std::vector<SweptArm>& points, const SweptArm& best,
                                    const Settings& settings) {
   std::vector<RatioTest> tests;
-  std::vector<double> p_values;
+  std::vector<double> p_values, p_as_good;
   for (const auto& point : points) {
     tests.push_back(compare_points(*best.arm, *point.arm, settings));
     const bool counts = point.arm != best.arm && tests.back().p_worse;
-    if (counts) { p_values.push_back(*tests.back().p_worse); }
+    if (!counts) { continue; }
+    p_values.push_back(*tests.back().p_worse);
+    p_as_good.push_back(tests.back().p_lower.value_or(1));
   }
-  const auto adjusted = holm(p_values);
+  const auto adjusted = holm(p_values), adjusted_as_good = holm(p_as_good);
   std::vector<Standing> standings;
   std::size_t next = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
     const bool is_best = points[i].arm == best.arm;
-    const bool is_worse = !is_best && tests[i].p_worse && adjusted[next++] < settings.alpha;
-    standings.push_back(is_best ? Standing::best : standing_of(tests[i], is_worse));
+    bool is_worse = false, is_as_good = true;  // without spread the point decides
+    if (!is_best && tests[i].p_worse) {
+      is_worse = adjusted[next] < settings.alpha;
+      is_as_good = adjusted_as_good[next] < settings.alpha;
+      ++next;
+    }
+    standings.push_back(is_best ? Standing::best : standing_of(tests[i], is_worse, is_as_good));
   }
   return standings;
 }
@@ -166,8 +175,9 @@ void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& sett
     });
     const auto of_points = standings_of(points, best, settings);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      standings[points[i].arm] = {of_points[i], interval_of_mean(points[i].arm->throughputs), best.swept.at,
-                                  settings};
+      standings[points[i].arm] = {of_points[i],
+                                  interval_of_point(points[i], points[i].arm == best.arm, points.size()),
+                                  best.swept.at, settings};
     }
   }
   for (auto& comparison : comparisons) {

@@ -19,9 +19,10 @@ VIRTRAIN_ENUM_CLASS(Standing, best, as_good, worse, undecided)
 /// One arm at one point of a sweep.
 struct SweepStanding {
   Standing standing = Standing::undecided;
-  std::optional<Interval> ci = {};  ///< 95 %, of the arm's mean throughput
-  std::string best = {};            ///< the point with the largest mean, as `at`
-  Settings settings = {};           ///< of the tests between points
+  /// 95 %, of the arm's mean throughput; of the best point wide enough for having been chosen among all.
+  std::optional<Interval> ci = {};
+  std::string best = {};   ///< the point with the largest mean, as `at`
+  Settings settings = {};  ///< of the tests between points
 };
 
 /// What the name of a swept case says: "weak@batch_size=32,vcpus=2/4".

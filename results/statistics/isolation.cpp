@@ -1,5 +1,7 @@
 #include "results/statistics/isolation.h"
 
+#include <boost/math/distributions/binomial.hpp>
+
 #include <algorithm>
 
 #include "common/error.h"
@@ -13,6 +15,23 @@ constexpr std::size_t enough_steps = 100;
 void require_runs(const std::vector<double>& runs, const std::string& name) {
   require_throughputs(runs, name);
   if (runs.empty()) { throw Error("compare isolation", ErrorCode::bad_input, name + " has no runs"); }
+}
+
+/// Of a quantile, by order statistics, whatever the distribution: each end is missed with this probability.
+std::optional<Interval> interval_of_quantile(std::vector<double> values, double p, double miss) {
+  const auto n = static_cast<double>(values.size());
+  std::ranges::sort(values);
+  const boost::math::binomial_distribution<> below(n, p);
+  // The quantile lies below the first value if all values lie above it, and so on.
+  std::size_t low = 0, high = values.size() + 1;
+  for (std::size_t i = 1; i <= values.size(); ++i) {
+    if (boost::math::cdf(below, static_cast<double>(i) - 1) <= miss) { low = i; }
+    const bool is_above =
+        boost::math::cdf(boost::math::complement(below, static_cast<double>(i) - 1)) <= miss;
+    if (is_above && i < high) { high = i; }
+  }
+  if (low == 0 || high > values.size()) { return std::nullopt; }
+  return Interval{values[low - 1], values[high - 1]};
 }
 
 }  // namespace
@@ -42,6 +61,10 @@ TailInflation tail_inflation(const std::vector<double>& alone_seconds,
   result.alone_p99_seconds = quantile(alone_seconds, 0.99);
   result.shared_p99_seconds = quantile(shared_seconds, 0.99);
   result.inflation = result.shared_p99_seconds / result.alone_p99_seconds;
+  constexpr double miss = 0.0125;  // four ends together miss in 5 %
+  const auto alone = interval_of_quantile(alone_seconds, 0.99, miss);
+  const auto shared = interval_of_quantile(shared_seconds, 0.99, miss);
+  if (alone && shared) { result.ci = Interval{shared->low / alone->high, shared->high / alone->low}; }
   result.few_samples = std::min(alone_seconds.size(), shared_seconds.size()) < enough_steps;
   return result;
 }

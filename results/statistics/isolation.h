@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "results/statistics/statistics.h"
+
 namespace virtrain::results {
 
 /// How much tenants get in each other's way: runs alone against runs next to each other.
@@ -22,7 +24,9 @@ Isolation isolation_of(std::vector<double> slowdowns);
 struct TailInflation {
   double alone_p99_seconds = 0;
   double shared_p99_seconds = 0;
-  double inflation = 0;      ///< shared / alone
+  double inflation = 0;  ///< shared / alone
+  /// 95 %, of independent steps; none where a side has too few (437) to bound its percentile from above.
+  std::optional<Interval> ci = {};
   bool few_samples = false;  ///< fewer than 100 steps on a side
 };
 /// At least one step time on each side. Throws Error(bad_input) unless each is finite and above zero.

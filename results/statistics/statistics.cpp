@@ -205,6 +205,25 @@ OneSided two_one_sided(double mean, double standard_error, double df, double low
           boost::math::cdf(StudentsT(df), (mean - high) / standard_error)};
 }
 
+namespace {
+
+/// Whether neighbouring pairs are more alike than pairs that lie apart: then an interval is too narrow.
+void look_for_order(std::span<const double> ratios, PairedComparison& result) {
+  constexpr std::int64_t least_pairs = 8;
+  constexpr double normal_95 = 1.6449;
+  if (result.n < least_pairs || result.test.zero_variance) { return; }
+  const auto n = static_cast<double>(result.n);
+  double products = 0;
+  for (std::size_t i = 1; i < ratios.size(); ++i) {
+    products += (ratios[i] - result.test.mean_log) * (ratios[i - 1] - result.test.mean_log);
+  }
+  result.lag1 = products / (result.sd_log * result.sd_log * (n - 1));
+  // Of independent pairs it has the mean -1 / n and the variance (n - 2)^2 / (n^2 (n - 1)).
+  result.follow_each_other = (*result.lag1 + 1 / n) > normal_95 * (n - 2) / (n * std::sqrt(n - 1));
+}
+
+}  // namespace
+
 PairedComparison compare_paired(std::span<const std::optional<double>> baseline,
                                 std::span<const std::optional<double>> candidate, const Settings& settings) {
   require_settings(settings);
@@ -224,6 +243,7 @@ PairedComparison compare_paired(std::span<const std::optional<double>> baseline,
   result.test.standard_error = result.sd_log / std::sqrt(static_cast<double>(result.n));
   result.test.df = static_cast<double>(result.n - 1);
   judge(result.test, settings);
+  look_for_order(ratios, result);
   const auto verdict = result.test.verdict;
   if (verdict == Verdict::equivalent || verdict == Verdict::better || verdict == Verdict::worse) {
     result.further_pairs = 0;
@@ -285,6 +305,13 @@ UnpairedComparison compare_unpaired(std::span<const double> baseline, std::span<
   result.welch = welch_test(baseline, candidate);
   result.fieller = fieller_interval(baseline, candidate);
   return result;
+}
+
+Interval interval_of_mean(std::span<const double> values, double confidence) {
+  const auto n = static_cast<double>(values.size());
+  const double centre = mean(values);
+  const double reach = critical((1 - confidence) / 2, n - 1) * std::sqrt(variance(values) / n);
+  return {centre - reach, centre + reach};
 }
 
 std::vector<double> holm(std::span<const double> p_values) {

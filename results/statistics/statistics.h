@@ -51,6 +51,8 @@ struct PairedComparison {
   std::int64_t n = 0;  ///< complete pairs
   std::int64_t dropped_pairs = 0;
   double sd_log = 0;
+  std::optional<double> lag1 = {};  ///< autocorrelation of neighbouring pairs, from eight pairs on
+  bool follow_each_other = false;   ///< it is above what independent pairs have in 95 of 100 cases
   std::optional<std::int64_t> further_pairs = {};  ///< for 80 % power, if the truth is what was seen
 };
 
@@ -116,6 +118,9 @@ OneSided two_one_sided(double mean, double standard_error, double df, double low
 /// Holm's step-down adjustment of p values (1979), in their order: controls the error rate of the family.
 /// Error(bad_input) for a value outside 0 … 1.
 std::vector<double> holm(std::span<const double> p_values);
+
+/// Student's interval of the mean of two or more values, at this confidence.
+Interval interval_of_mean(std::span<const double> values, double confidence);
 
 double mean(std::span<const double> values);
 /// Divisor n - 1.

@@ -33,7 +33,11 @@ const std::vector<Column> isolation_columns{{"case", "victim", false, true},
                                             {"loss_idle_low", "", true, true},
                                             {"loss_idle_high", "", true, true},
                                             {"p99_inflation", "p99", true, true},
+                                            {"p99_inflation_ci_low", "", true, true},
+                                            {"p99_inflation_ci_high", "", true, true},
                                             {"few_samples", "", false, true},
+                                            {"p_worse_holm", "", true, true},
+                                            {"p_worse_idle_holm", "", true, true},
                                             {"fairness", "", true, true},
                                             {"busy", "", true, true},
                                             {"recovery_seconds", "back in", true, true},
@@ -49,6 +53,17 @@ std::optional<double> loss_limit(const std::optional<Disturbance>& one, double I
 /// For people the verdict with its figures, or the figures alone.
 Cell verdict_cell(const std::optional<Disturbance>& one, bool with_verdict) {
   return one ? Cell{to_string(one->verdict), to_text(*one, with_verdict)} : Cell{};
+}
+
+/// For people only with an interval: without one it is a hint at best.
+Cell tail_cell(const std::optional<TailInflation>& tail) {
+  if (!tail) { return {}; }
+  return {tail->inflation,
+          tail->ci ? fmt::format("{:.2f} ({:.2f} to {:.2f})", tail->inflation, tail->ci->low, tail->ci->high)
+                   : ""};
+}
+std::optional<double> tail_limit(const std::optional<TailInflation>& tail, double Interval::*end) {
+  return tail && tail->ci ? std::optional(*tail->ci.*end) : std::nullopt;
 }
 
 Cell reason_cell(const std::optional<Disturbance>& one) {
@@ -93,8 +108,12 @@ std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCe
       silent_cell(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
       silent_cell(loss_limit(beside_idle, &Interval::low)),
       silent_cell(loss_limit(beside_idle, &Interval::high)),
-      results::cell(cell.tail ? std::optional(cell.tail->inflation) : std::nullopt, 2),
+      tail_cell(cell.tail),
+      silent_cell(tail_limit(cell.tail, &Interval::low)),
+      silent_cell(tail_limit(cell.tail, &Interval::high)),
       silent_cell(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
+      silent_cell(alone ? alone->p_worse_holm : std::nullopt),
+      silent_cell(beside_idle ? beside_idle->p_worse_holm : std::nullopt),
       silent_cell(cell.fairness),
       silent_cell(cell.busy)};
   add_recovery(cells, cell.recovery);
@@ -155,11 +174,14 @@ Table isolation_table(const std::vector<IsolationMatrix>& matrices) {
   for (const auto& matrix : matrices) {
     for (const auto& cell : matrix.cells) {
       table.rows.push_back(isolation_row(matrix, cell, cases.size() > 1, arms.size() > 1));
-      few_steps = few_steps || (cell.tail && cell.tail->few_samples);
+      few_steps = few_steps || (cell.tail && !cell.tail->ci);
     }
     add_notes(matrix, table.notes);
   }
-  if (few_steps) { table.notes.emplace_back("p99 of step times: from fewer than 100 steps, a hint only"); }
+  if (few_steps) {
+    table.notes.emplace_back(
+        "p99 of step times: not shown where a side has too few steps for an interval (437)");
+  }
   return table;
 }
 

@@ -142,8 +142,9 @@ std::string prediction_line(const PredictedPoint& point) {
 
 std::string words_of_tail(const std::optional<TailInflation>& tail) {
   if (!tail) { return ""; }
-  return fmt::format("; p99 of its steps {:.3f} times as long{}", tail->inflation,
-                     tail->few_samples ? ", fewer than 100 steps" : "");
+  if (!tail->ci) { return "; too few steps for a p99"; }
+  return fmt::format("; p99 of its steps {:.3f} times as long ({:.3f} to {:.3f})", tail->inflation,
+                     tail->ci->low, tail->ci->high);
 }
 
 /// Where the published speedups come from, and tenants against their runs alone.

@@ -75,7 +75,7 @@ nlohmann::json cell_of(const Row& row, std::size_t number, std::ptrdiff_t column
 }
 
 std::optional<double> inflation_of(const TenantAlone& tenant) {
-  return tenant.tail ? std::optional(tenant.tail->inflation) : std::nullopt;
+  return tenant.tail && tenant.tail->ci ? std::optional(tenant.tail->inflation) : std::nullopt;
 }
 
 Table table_of(const std::vector<Row>& rows) {
@@ -96,9 +96,9 @@ Table table_of(const std::vector<Row>& rows) {
                             cell(std::optional(tenant.shared_images_per_second), 1),
                             cell(std::optional(tenant.slowdown), 3), cell(inflation_of(tenant), 3)});
     }
-    const auto few = [](const TenantAlone& tenant) { return tenant.tail && tenant.tail->few_samples; };
+    const auto few = [](const TenantAlone& tenant) { return tenant.tail && !tenant.tail->ci; };
     if (std::ranges::any_of(row.alone->tenants, few)) {
-      table.notes.push_back(fmt::format("{}, {}: fewer than 100 steps stand behind a 99th percentile.",
+      table.notes.push_back(fmt::format("{}, {}: too few steps for a 99th percentile with an interval.",
                                         row.case_name, row.arm));
     }
     if (const auto& isolation = row.alone->isolation) {

@@ -192,3 +192,51 @@ TEST_CASE("experiments that do not agree on a price have none, and a price that 
     CHECK(to_json(compare(one, {}).at(1)).at("images_per_currency_unit").is_null());
   }
 }
+
+TEST_CASE(
+    "the best of equal points has an interval that holds its true mean, though it was chosen for its luck") {
+  std::mt19937_64 random(11);
+  std::normal_distribution<double> noise(0, 0.03);
+  int covered = 0;
+  constexpr int sweeps = 300;
+  for (int sweep = 0; sweep < sweeps; ++sweep) {
+    ComparisonData data;
+    for (int point = 0; point < 8; ++point) {
+      for (int pair = 1; pair <= 6; ++pair) {
+        data.rows.push_back({.case_name = "one@batch_size=" + std::to_string(point + 1),
+                             .arm = "bare_metal",
+                             .pair = pair,
+                             .images_per_second = 100 * (1 + noise(random))});
+      }
+    }
+    for (const auto& one : compare(data, {})) {
+      const auto& point = *one.arms.at(0).sweep;
+      if (point.standing == Standing::best) {
+        covered += point.ci->low <= 100 && 100 <= point.ci->high ? 1 : 0;
+      }
+    }
+  }
+  CHECK(covered >= 0.93 * sweeps);  // 85 % by the interval of the point alone
+}
+
+TEST_CASE("of points that lie on the margin hardly ever one is called as good") {
+  std::mt19937_64 random(13);
+  std::normal_distribution<double> noise(0, 0.01);
+  int called = 0;
+  constexpr int sweeps = 300;
+  for (int sweep = 0; sweep < sweeps; ++sweep) {
+    ComparisonData data;
+    for (int point = 0; point < 7; ++point) {
+      for (int pair = 1; pair <= 6; ++pair) {
+        data.rows.push_back({.case_name = "one@batch_size=" + std::to_string(point + 1),
+                             .arm = "bare_metal",
+                             .pair = pair,
+                             .images_per_second = (point == 0 ? 100 : 98) * std::exp(noise(random))});
+      }
+    }
+    const auto list = compare(data, {});
+    called += std::ranges::any_of(
+        list, [](const auto& one) { return one.arms.at(0).sweep->standing == Standing::as_good; });
+  }
+  CHECK(called <= 0.07 * sweeps);  // 12 % by the tests of the single points
+}

@@ -1,6 +1,8 @@
 // Known answers come from R 4.2.2, not from this implementation.
 #include "results/statistics/isolation.h"
 
+#include <random>
+
 #include "tests/results/support.h"
 
 using namespace virtrain;
@@ -47,6 +49,29 @@ TEST_CASE("E12: the slow end of the steps") {
   CHECK_FALSE(result.few_samples);
   alone.pop_back();
   CHECK(tail_inflation(alone, shared).few_samples);
+}
+
+TEST_CASE("a 99th percentile beside another has an interval from 437 steps on, and it holds for equal ones") {
+  std::mt19937_64 random(3);
+  const auto steps = [&](int count) {
+    std::vector<double> seconds;
+    for (int i = 0; i < count; ++i) {
+      const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+      seconds.push_back(uniform() < 0.01 ? 2 + uniform() : 1 + 0.02 * uniform());
+    }
+    return seconds;
+  };
+  CHECK_FALSE(tail_inflation(steps(436), steps(2000)).ci);
+  CHECK_FALSE(tail_inflation(steps(2000), steps(436)).ci);
+  int covered = 0;
+  for (int i = 0; i < 100; ++i) {
+    const auto tail = tail_inflation(steps(600), steps(600));
+    REQUIRE(tail.ci);
+    covered += tail.ci->low <= 1 && 1 <= tail.ci->high ? 1 : 0;
+    CHECK(tail.ci->low <= tail.inflation);
+    CHECK(tail.inflation <= tail.ci->high);
+  }
+  CHECK(covered >= 95);
 }
 
 TEST_CASE("recovery lasts from the end of the aggressor to the first window that is as fast as alone") {

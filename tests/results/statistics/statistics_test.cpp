@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include "results/statistics/power.h"
 #include "tests/results/support.h"
@@ -364,4 +365,28 @@ TEST_CASE("Holm's correction gives what R's p.adjust gives") {
   CHECK(holm(std::vector<double>{0.6, 0.7}) == std::vector<double>{1, 1});
   CHECK_THROWS_WITH(holm(std::vector<double>{0.5, 1.5}), Contains("value 2 is 1.5"));
   CHECK_THROWS_WITH(holm(std::vector<double>{std::nan("")}), Contains("value 1 is nan"));
+}
+
+TEST_CASE("pairs that follow each other are noticed, and independent ones seldom") {
+  std::mt19937_64 random(5);
+  std::normal_distribution<double> noise(0, 0.01);
+  const auto share = [&](double autocorrelation, int pairs) {
+    int noticed = 0;
+    for (int i = 0; i < 400; ++i) {
+      std::vector<std::optional<double>> ours, theirs;
+      double state = noise(random);
+      for (int pair = 0; pair < pairs; ++pair) {
+        state = autocorrelation * state + std::sqrt(1 - autocorrelation * autocorrelation) * noise(random);
+        ours.emplace_back(100);
+        theirs.emplace_back(100 * std::exp(state));
+      }
+      noticed += compare_paired(ours, theirs, {}).follow_each_other ? 1 : 0;
+    }
+    return noticed / 400.0;
+  };
+  CHECK(share(0, 30) <= 0.07);
+  CHECK(share(0, 10) <= 0.07);
+  CHECK(share(0.5, 30) >= 0.7);
+  const std::vector<std::optional<double>> few{100, 101, 102};
+  CHECK_FALSE(compare_paired(few, few, {}).lag1);
 }
