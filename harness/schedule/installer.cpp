@@ -175,9 +175,9 @@ std::unique_ptr<Installer> systemd_installer(const std::filesystem::path& folder
 std::unique_ptr<Installer> find_installer() {
   if (is_systemd_reachable()) { return own_systemd(); }
   if (!on_path("crontab").empty()) { return std::make_unique<Cron>(); }
-  throw Error(
-      "find what starts schedules", ErrorCode::host_unable,
-      "neither systemd nor cron is here; install cron, or start virtrain schedule run NAME by other means");
+  throw Error("find what starts schedules", ErrorCode::host_unable,
+              "neither systemd nor cron is here; install cron, or add the schedule with --no-timer and start "
+              "virtrain schedule run NAME by other means");
 }
 
 void remove_timer(const std::string& schedule) {

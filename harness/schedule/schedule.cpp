@@ -50,7 +50,7 @@ std::size_t day_of(const std::string& text, const std::string& word) {
 /// Files of earlier versions have no such key.
 bool is_younger(std::string_view key) {
   return key == "had_database" || key == "webhook_file" || key == "mail" || key == "keep_days" ||
-         key == "label_command" || key == "textfile" || key == "site";
+         key == "label_command" || key == "textfile" || key == "site" || key == "no_timer";
 }
 
 template <typename Record>

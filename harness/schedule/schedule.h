@@ -28,10 +28,11 @@ struct Schedule {
   std::string label_command = {};     ///< a command of the user's that prints each night's label; empty: none
   std::string textfile = {};          ///< absolute path of a file for Prometheus; empty: none
   std::string site = {};              ///< absolute path of a folder with pages on the nights; empty: none
+  bool no_timer = false;              ///< the user's own means start its nights
 };
 BOOST_DESCRIBE_STRUCT(Schedule, (),
                       (name, scenario, at, days, database, patience_seconds, notify, webhook_file, mail,
-                       keep_days, label_command, textfile, site))
+                       keep_days, label_command, textfile, site, no_timer))
 
 /// How its last run ended. Described are the keys of its file.
 struct LastRun {

@@ -152,6 +152,30 @@ class Nightly(Scheduled):
         self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
         self.assertIn("experiment", self.virtrain("list", "--db", self.database).out)
 
+    def test_a_schedule_without_a_timer_is_started_by_other_means(self):
+        add = ("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database)
+        if not os.path.isdir("/run/systemd/system"):
+            without_cron = self.folder / "programs"  # what is on PATH, but for crontab
+            without_cron.mkdir()
+            for folder in os.environ["PATH"].split(":"):
+                for program in os.listdir(folder) if os.path.isdir(folder) else []:
+                    link = without_cron / program
+                    if program != "crontab" and not link.is_symlink():
+                        link.symlink_to(os.path.join(folder, program))
+            refused = virtrain(*add, env={**self.environment, "PATH": str(without_cron)})
+            self.assertEqual(refused.status, 4, refused)
+            self.assertIn("add the schedule with --no-timer", refused.err)
+        self.table.write_text(MINE)
+        self.assertIn("virtrain schedule run nightly", self.virtrain(*add, "--no-timer").out)
+        self.assertEqual(self.table.read_text(), MINE)
+        listed = self.virtrain("schedule", "list", "--format", "json").json()
+        self.assertEqual([(one["name"], one["next_run"]) for one in listed], [("nightly", None)])
+        self.assertIn("no timer", self.virtrain("schedule", "list").out)
+        ran = self.virtrain("schedule", "run", "nightly").out
+        self.assertIn("the first change can be detected after 15 nights", ran)
+        self.virtrain("schedule", "remove", "nightly")
+        self.assertEqual(self.table.read_text(), MINE)
+
     def test_what_cannot_run_is_refused_before_anything_is_written(self):
         self.table.write_text(MINE)
         bad = self.folder / "bad.yaml"

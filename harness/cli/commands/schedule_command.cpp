@@ -40,6 +40,7 @@ struct AddArguments {
   std::filesystem::path webhook;
   std::string mail;
   std::string keep;
+  bool no_timer = false;
 };
 
 /// Refuses, with doctor's words, what would fail every night.
@@ -174,6 +175,13 @@ void add(const AddArguments& arguments) {
                 "there is one of this name; remove it first, or give another --name");
   }
   require_own_places(book, schedule);
+  if (arguments.no_timer) {
+    schedule.no_timer = true;
+    book.save(schedule);
+    fmt::print(std::cout, "{} is added without a timer; each night, start: virtrain schedule run {}\n",
+               schedule.name, schedule.name);
+    return;
+  }
   const auto installer = find_installer();
   book.save(schedule);
   try {
@@ -198,6 +206,7 @@ std::vector<results::Cell> row_of(const ScheduleBook& book, const std::string& n
     const auto schedule = book.find(name);
     const auto last = book.last_run(name);
     const auto next = next_run(schedule, now);
+    const std::string no_timer = "no timer";
     constexpr std::int64_t ns_per_second = 1'000'000'000;
     return {results::cell(name),
             results::cell(schedule.at),
@@ -206,7 +215,8 @@ std::vector<results::Cell> row_of(const ScheduleBook& book, const std::string& n
             results::cell(schedule.database),
             results::cell(last ? last->started_at : ""),
             results::cell(words_of_last(book, name, last)),
-            {iso8601(next * ns_per_second), local_words(next)}};
+            schedule.no_timer ? results::Cell{nullptr, no_timer}
+                              : results::Cell{iso8601(next * ns_per_second), local_words(next)}};
   } catch (const Error& error) {
     log::warning("a schedule cannot be read", {{"schedule", name}, {"reason", error.message()}});
     return {results::cell(name), {}, {}, {}, {}, {}, results::cell("cannot be read"), {}};
@@ -230,6 +240,13 @@ void list(results::Format format) {
   fmt::print(std::cout, "{}", results::render(table, format, screen_of_stdout()));
 }
 
+/// A schedule whose file is damaged may have one.
+bool has_no_timer(const ScheduleBook& book, const std::string& name) {
+  try {
+    return book.find(name).no_timer;
+  } catch (const Error&) { return false; }
+}
+
 void remove(const std::string& name) {
   const ScheduleBook book;
   book.require(name);
@@ -240,7 +257,7 @@ void remove(const std::string& name) {
         "remove schedule " + name, ErrorCode::busy,
         "it still runs; wait for it or stop it (kill its virtrain schedule run), then remove it again");
   }
-  remove_timer(name);
+  if (!has_no_timer(book, name)) { remove_timer(name); }
   book.remove(name);
 }
 
@@ -332,6 +349,8 @@ void add_add(CLI::App& schedule) {
   verb->add_option("--mail", arguments->mail,
                    "Address that new messages are mailed to, by this host's sendmail")
       ->type_name("ADDRESS");
+  verb->add_flag("--no-timer", arguments->no_timer,
+                 "Make no timer: your own means start virtrain schedule run NAME each night");
   add_database_option(*verb, arguments->database);
   verb->footer(
       "Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db --keep 400d");
