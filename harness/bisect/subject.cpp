@@ -168,7 +168,8 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
   const auto& change = find_change(log, id);
   const auto& figure = change.series->figure;
   if (!change.level.confirmed_on) {
-    refuse(id, ErrorCode::usage, "it is unconfirmed; three nights at the new level confirm a change");
+    refuse(id, ErrorCode::usage,
+           "it is unconfirmed; three nights at the new level confirm a change, more in a noisy series");
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
   if (std::ranges::find(throughput_figures, figure) == throughput_figures.end()) {

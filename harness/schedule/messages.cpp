@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/text/json.h"
 #include "common/text/printable.h"
 
@@ -23,10 +25,13 @@ std::string sentence(const results::Change& change, const std::string& event) {
   auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent, change.first_night().experiment);
   if (event == "grown") { text += ", more than was told"; }
-  if (!change.suspects.empty()) {
-    const auto& first = change.suspects.front();
-    text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
+  if (change.suspects.empty() || !change.suspects.front().fits) {
+    return text + (event == "confirmed" ? "; nothing stored fits" : "");
   }
+  const auto& first = change.suspects.front();
+  text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
+  const auto others = std::ranges::count_if(change.suspects, &results::Suspect::fits) - 1;
+  if (others > 0) { text += fmt::format(" and {} more that changed with it", others); }
   return text;
 }
 
@@ -45,7 +50,11 @@ Message message_of(const std::string& schedule, const results::Change& change, c
   const auto& level = change.level;
   auto suspects = nlohmann::json::array();
   for (const auto& one : change.suspects) {
-    suspects.push_back({{"fact", one.fact}, {"before", one.before}, {"after", one.after}});
+    suspects.push_back({{"fact", one.fact},
+                        {"before", one.before},
+                        {"after", one.after},
+                        {"fit", one.fit},
+                        {"fits", one.fits}});
   }
   return {key_of(change, event),
           {{"event", event},

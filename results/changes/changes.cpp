@@ -10,7 +10,7 @@ namespace {
 
 std::string id_of(const Series& series, std::size_t first) {
   constexpr std::size_t digits = 8;
-  return sha256(series.name() + "\n" + series.version + "\n" + series.nights[first]->experiment)
+  return sha256(series.key() + "\n" + series.version + "\n" + series.nights[first]->experiment)
       .substr(0, digits);
 }
 
@@ -21,15 +21,29 @@ ChangeState state_of(const LevelChange& level, const Series& series, bool acknow
   return level.confirmed_on ? ChangeState::open : ChangeState::unconfirmed;
 }
 
+/// When somebody accepted a change: how many nights of the series were known. Nights are counted from its
+/// first on, so that a clock that jumps earlier or later makes no difference.
+Accepted acceptance(const Series& series, std::size_t first, const Acknowledgement& one) {
+  std::size_t nights = first + 1;
+  while (nights < series.nights.size() && series.nights[nights]->started_at <= one.acknowledged_at) {
+    ++nights;
+  }
+  return {nights};
+}
+
 }  // namespace
 
 std::vector<Change> find_changes(std::span<const Series> series,
                                  std::span<const Acknowledgement> acknowledgements, const ChangeRule& rule) {
-  std::map<std::string, std::string> reasons;
-  for (const auto& one : acknowledgements) { reasons[one.change] = one.why; }
+  std::map<std::string, Acknowledgement> reasons;
+  for (const auto& one : acknowledgements) { reasons[one.change] = one; }
   std::vector<Change> changes;
   for (const auto& one : series) {
-    const auto accepted = [&](std::size_t first) { return reasons.contains(id_of(one, first)); };
+    const auto accepted = [&](std::size_t first) -> std::optional<Accepted> {
+      const auto reason = reasons.find(id_of(one, first));
+      if (reason == reasons.end()) { return std::nullopt; }
+      return acceptance(one, first, reason->second);
+    };
     for (const auto& level : level_changes(one.values, rule, accepted)) {
       const auto id = id_of(one, level.first);
       const auto reason = reasons.find(id);
@@ -39,7 +53,7 @@ std::vector<Change> find_changes(std::span<const Series> series,
       change.series = &one;
       change.level = level;
       change.regression = (level.ratio < 1) == one.higher_is_better();
-      if (reason != reasons.end()) { change.why = reason->second; }
+      if (reason != reasons.end()) { change.why = reason->second.why; }
       changes.push_back(std::move(change));
     }
   }

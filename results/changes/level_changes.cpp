@@ -1,10 +1,11 @@
 #include "results/changes/level_changes.h"
 
-#include <boost/math/distributions/students_t.hpp>
-
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
+#include "results/changes/change_shape.h"
+#include "results/changes/night_level.h"
 #include "results/statistics/change_points.h"
 
 namespace virtrain::results {
@@ -12,245 +13,275 @@ namespace {
 
 using Nights = std::vector<std::size_t>;
 
-constexpr double least_sigma = 0.001;      // a series that never moved is not infinitely sure
-constexpr double mad_to_sigma = 1.4826;    // of normally distributed values
-constexpr double median_to_mean = 1.2533;  // standard error of a median over that of a mean
-constexpr double most_autocorrelation = 0.6;
 constexpr double fence_in_sigmas = 5;  // further out a night is as odd as it can be
 constexpr double odd_in_sigmas = 4;    // of one night that is shown as unconfirmed
-
-double median(std::vector<double> values) {
-  return quantile(std::move(values), 0.5);
-}
-
-/// What is normal, robust against odd nights: on the scale of logarithms.
-struct Level {
-  double centre = 0;
-  double sigma = 0;      ///< of one night
-  double inflation = 1;  ///< of the variance of a mean, by autocorrelation
-  std::size_t nights = 0;
-  std::size_t nights_of_sigma = 0;
-};
-
-Level level_of(std::span<const double> logs) {
-  Level level;
-  level.nights = level.nights_of_sigma = logs.size();
-  level.centre = median({logs.begin(), logs.end()});
-  std::vector<double> distances;
-  for (const double value : logs) { distances.push_back(std::abs(value - level.centre)); }
-  const auto n = static_cast<double>(logs.size());
-  level.sigma = std::max(least_sigma, mad_to_sigma * median(std::move(distances)) * n / (n - 0.8));
-  double products = 0;
-  double squares = 0;
-  const auto near = [&](double value) { return std::clamp((value - level.centre) / level.sigma, -2.5, 2.5); };
-  for (std::size_t i = 0; i < logs.size(); ++i) {
-    squares += near(logs[i]) * near(logs[i]);
-    if (i > 0) { products += near(logs[i]) * near(logs[i - 1]); }
-  }
-  const double r = squares > 0 ? std::clamp(products / squares, 0.0, most_autocorrelation) : 0;
-  level.inflation = (1 + r) / (1 - r);
-  return level;
-}
-
-/// The distance of the nights after from the level before.
-struct Shift {
-  double size = 0;
-  double standard_error = 0;
-  double df = 1;
-};
-
-Shift shift_of(const Level& before, std::span<const double> after) {
-  Shift shift;
-  shift.size = median({after.begin(), after.end()}) - before.centre;
-  shift.standard_error = before.sigma * median_to_mean *
-                         std::sqrt(before.inflation * (1 / static_cast<double>(after.size()) +
-                                                       1 / static_cast<double>(before.nights)));
-  shift.df = static_cast<double>(before.nights_of_sigma - 1);
-  return shift;
-}
 
 /// One series, read night by night.
 class Replay {
  public:
-  Replay(std::vector<double> logs, const ChangeRule& rule, const std::function<bool(std::size_t)>& accepted)
+  Replay(std::vector<double> logs, const ChangeRule& rule, const AcceptedChanges& accepted)
       : logs_(std::move(logs)), rule_(rule), accepted_(accepted) {}
 
   std::vector<LevelChange> run() {
     for (std::size_t night = 0; night < logs_.size(); ++night) {
       level_.push_back(night);
-      if (!mended()) { look_for_change(night); }
+      look_for_change(night);
     }
     note_odd_nights();
-    for (std::size_t change = 0; change < changes_.size(); ++change) { describe(change); }
     std::vector<LevelChange> found;
-    for (auto& change : changes_) { found.push_back(change.change); }
+    for (auto& change : changes_) {
+      describe(change);
+      found.push_back(change.change);
+    }
     return found;
   }
 
  private:
   struct Found {
     LevelChange change;
-    Nights before;
-    Level level;   ///< of those nights, as it was known when they ended
-    Nights after;  ///< empty: nights_since() has them
+    std::vector<double> before;      ///< the nights
+    NightLevel level;                ///< of those nights, as it was known when they ended
+    std::optional<std::size_t> end;  ///< first night that is not at the new level any more
+    double shift = 0;                ///< as it was known when it was told
+    double least_told = 0;           ///< a smaller one would not have been
+  };
+  struct Shift {
+    double size = 0;
+    double least_told = 0;
+    bool can_mend = false;  ///< it is certain enough to call an old level back
   };
 
-  std::vector<double> values(const Nights& nights) const {
+  std::vector<double> values(std::size_t begin, std::size_t end) const {
     std::vector<double> result;
-    for (const auto night : nights) { result.push_back(logs_[night]); }
+    for (std::size_t i = begin; i < end; ++i) { result.push_back(logs_[level_[i]]); }
     return result;
   }
   /// What is normal before the night `end` of the present level. Few nights tell where a level is and not how
   /// noisy it is: they have the noise of the level that they left.
-  Level level_before(std::size_t end) const {
-    const std::size_t begin = end - std::min(end, rule_.most_history);
-    auto level = level_of(values({level_.begin() + static_cast<std::ptrdiff_t>(begin),
-                                  level_.begin() + static_cast<std::ptrdiff_t>(end)}));
-    if (end >= rule_.least_history || lasting_.empty()) { return level; }
-    const auto& former = changes_[lasting_.back()].level;
-    level.sigma = former.sigma;
-    level.inflation = former.inflation;
-    level.nights_of_sigma = former.nights_of_sigma;
+  NightLevel level_before(std::size_t end) const {
+    auto level = night_level(values(end - std::min(end, rule_.most_history), end));
+    if (end < rule_.least_history && noise_) { level.take_noise_of(*noise_); }
     return level;
   }
   /// Nights that have to lie before a change of the present level.
-  std::size_t least_before() const {
-    return lasting_.empty() ? rule_.least_history : rule_.nights_to_confirm;
-  }
-  /// Nights from a change that lasts to the next one that does.
-  const Nights& nights_since(std::size_t change) const {
-    const auto next = std::ranges::upper_bound(lasting_, change);
-    return next == lasting_.end() ? level_ : changes_[*next].before;
-  }
-
-  /// Whether the last nights are back where they were before a change that lasts; then they go on with that,
-  /// and what came after it is mended as well.
-  bool mended() {
-    if (lasting_.empty() || level_.size() < 2 * rule_.nights_to_confirm) { return false; }
-    for (auto lasting = lasting_.begin(); lasting != lasting_.end(); ++lasting) {
-      if (!is_back_before(*lasting)) { continue; }
-      const auto split = level_.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
-      const Nights back(split, level_.end());
-      level_.erase(split, level_.end());
-      for (auto one = lasting; one != lasting_.end(); ++one) {
-        changes_[*one].change.mended_on = back.back();
-        changes_[*one].after = nights_since(*one);
-      }
-      level_ = changes_[*lasting].before;
-      level_.insert(level_.end(), back.begin(), back.end());
-      lasting_.erase(lasting, lasting_.end());
-      return true;
-    }
-    return false;
-  }
-
-  bool is_back_before(std::size_t change) const {
-    const auto& found = changes_[change];
-    if (accepted_ && accepted_(found.change.first)) { return false; }
-    const bool is_last = change == lasting_.back();
-    auto since = values(nights_since(change));
-    if (is_last) { since.resize(since.size() - rule_.nights_to_confirm); }
-    const double shift = median(std::move(since)) - found.level.centre;
-    // Beyond the old level is back as well, unless it is a later change that has led there.
-    const double half = 0.5;
-    const auto back = level_.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm);
-    return std::all_of(back, level_.end(), [&](std::size_t night) {
-      const double share = (logs_[night] - found.level.centre) / shift;
-      return share < half && (is_last || share > -half);
-    });
-  }
+  std::size_t least_before() const { return noise_ ? rule_.nights_to_confirm : rule_.least_history; }
 
   void look_for_change(std::size_t night) {
+    for (const std::size_t tau : candidates()) {
+      const auto shift = confirmed_shift(tau);
+      if (!shift) { continue; }
+      if (const auto place = taken_back_by(shift->size)) {
+        if (!shift->can_mend) { continue; }
+        return mend(*place, tau, night);
+      }
+      if (std::abs(std::expm1(shift->size)) < rule_.least_shift) { continue; }
+      if (continues_ramp(tau, shift->size, night)) { return go_on_from(tau, shift->size); }
+      begin_level(tau, *shift);
+      changes_.back().change.confirmed_on = night;
+      return;
+    }
+  }
+
+  /// Where a new level may have begun, the latest first.
+  Nights candidates() const {
     const std::size_t n = level_.size();
-    if (n < least_before() + rule_.nights_to_confirm) { return; }
-    const Level usual = level_before(n - rule_.nights_to_confirm);
-    // Cheap, and nearly always the end of it.
+    if (n < least_before() + rule_.nights_to_confirm) { return {}; }
+    const auto usual = level_before(n - rule_.nights_to_confirm);
     const auto off = [&](std::size_t i) { return (logs_[level_[i]] - usual.centre) / usual.sigma; };
+    // Cheap, and nearly always the end of it.
+    constexpr double least_off = 0.7;
     for (std::size_t i = n - rule_.nights_to_confirm; i < n; ++i) {
-      if (std::abs(off(i)) < 1 || off(i) * off(n - 1) < 0) { return; }
+      if (std::abs(off(i)) < least_off || off(i) * off(n - 1) < 0) { return {}; }
     }
     const std::size_t begin = n - std::min(n, rule_.most_history + 5);
     std::vector<double> fenced;
     for (std::size_t i = begin; i < n; ++i) {
       fenced.push_back(std::clamp(off(i), -fence_in_sigmas, fence_in_sigmas));
     }
-    auto points = weak_change_points(fenced, {fenced.size(), 0.001, 0});
-    std::reverse(points.begin(), points.end());
-    for (const std::size_t point : points) {
-      if (confirms(begin + point)) {
-        begin_level(begin + point);
-        changes_.back().change.confirmed_on = night;
-        return;
-      }
+    Nights found;
+    for (const auto point : weak_change_points(fenced, {fenced.size(), 0.001, 0})) {
+      found.insert(found.begin(), begin + point);
     }
+    return found;
+  }
+
+  /// The shift from the nights before tau to those since, if chance and the series' own odd nights do not
+  /// explain it.
+  std::optional<Shift> confirmed_shift(std::size_t tau) const {
+    const std::size_t n = level_.size();
+    const bool at_once = n - tau == rule_.nights_to_confirm;
+    if (tau < least_before() || n - tau < rule_.nights_to_confirm) { return std::nullopt; }
+    const auto before = noise_now(tau, at_once ? 2 : 1.5);
+    const auto after = values(tau, n);
+    Shift shift{median_night(after) - before.centre};
+    const double least_move = std::max(std::log1p(rule_.least_shift / 2), 1.5 * before.step);
+    if (std::abs(shift.size) < least_move || !lasts(after, before.centre, shift.size)) {
+      return std::nullopt;
+    }
+    const double error = before.standard_error(before.nights, after.size());
+    shift.least_told = before.reach(at_once ? rule_.alpha_at_once : rule_.alpha) * error;
+    if (std::abs(shift.size) < shift.least_told) { return std::nullopt; }
+    if (!is_rare(tau, before.centre, shift.size)) { return std::nullopt; }
+    shift.least_told = std::max(shift.least_told, rule_.least_shift);
+    shift.can_mend = std::abs(shift.size) >= before.reach(rule_.mending_alpha) * error;
+    return shift;
+  }
+
+  /// What is normal before that night, with the noise of the last nights where that has grown.
+  NightLevel noise_now(std::size_t tau, double noisier) const {
+    constexpr std::size_t last_nights = 13;
+    constexpr double df = 12;
+    auto level = level_before(tau);
+    const auto steps_of = [&](std::size_t end, std::size_t nights) {
+      return sigma_of_steps(values(end - std::min(end, nights), end));
+    };
+    const double usual = std::max(level.sigma, steps_of(tau, rule_.most_history));
+    const double growth = steps_of(level_.size(), last_nights) / usual;
+    if (growth > noisier) {
+      level.sigma *= growth;
+      level.df = std::min(level.df, df);
+    }
+    return level;
+  }
+
+  /// Whether the last nights are all there, so that two outliers and an ordinary night are no change.
+  bool lasts(const std::vector<double>& after, double centre, double shift) const {
+    constexpr double least_share = 0.6;
+    return std::all_of(after.end() - static_cast<std::ptrdiff_t>(rule_.nights_to_confirm), after.end(),
+                       [&](double value) { return (value - centre) / shift >= least_share; });
+  }
+
+  /// Whether such nights did not come now and then before, as where one in five is slower.
+  bool is_rare(std::size_t tau, double centre, double shift) const {
+    constexpr std::size_t most_before = 120;
+    const std::size_t n = level_.size(), before = std::min(tau, most_before), after = n - tau;
+    const auto beyond = [&](std::size_t begin, std::size_t end) {
+      return static_cast<std::size_t>(
+          std::count_if(level_.begin() + static_cast<std::ptrdiff_t>(begin),
+                        level_.begin() + static_cast<std::ptrdiff_t>(end),
+                        [&](std::size_t night) { return (logs_[night] - centre) / shift >= 0.5; }));
+    };
+    // Few nights cannot show it: there one such night before is allowed.
+    const double least = chance_of_gathering(1, before, rule_.nights_to_confirm, rule_.nights_to_confirm);
+    const double rarity = after == rule_.nights_to_confirm ? rule_.rarity_at_once : rule_.rarity;
+    return chance_of_gathering(beyond(tau - before, tau), before, beyond(tau, n), after) <=
+           std::max(rarity, least);
+  }
+
+  /// Who takes a level for the new normal takes what has led there.
+  std::optional<Accepted> acceptance_of(std::size_t place) const {
+    if (!accepted_) { return std::nullopt; }
+    for (std::size_t i = place; i < lasting_.size(); ++i) {
+      if (auto found = accepted_(changes_[lasting_[i]].change.first)) { return found; }
+    }
+    return std::nullopt;
+  }
+
+  /// The oldest change that lasts and would not with this shift, which then takes back what came after it as
+  /// well. Shifts are added up, for levels of long ago have drifted.
+  std::optional<std::size_t> taken_back_by(double shift) const {
+    const double half = 0.5;
+    for (std::size_t place = 0; place < lasting_.size(); ++place) {
+      const double own = changes_[lasting_[place]].shift;
+      if (own * shift > 0 || acceptance_of(place)) { continue; }
+      double left = shift;
+      for (std::size_t i = place; i < lasting_.size(); ++i) { left += changes_[lasting_[i]].shift; }
+      // Beyond the old level is back as well, unless it is a later change that has led there.
+      const bool is_last = place + 1 == lasting_.size();
+      if (left / own < half && (is_last || left / own > -half)) { return place; }
+    }
+    return std::nullopt;
+  }
+
+  void mend(std::size_t place, std::size_t tau, std::size_t night) {
+    end_last_level(level_[tau]);
+    for (std::size_t i = place; i < lasting_.size(); ++i) {
+      changes_[lasting_[i]].change.mended_on = night;
+      changes_[lasting_[i]].change.back_since = level_[tau];
+    }
+    noise_ = level_before(tau);
+    lasting_.resize(place);
+    leave_before(tau);
+  }
+
+  /// Whether the last change is still under way: a level that moves for some nights is one change.
+  bool continues_ramp(std::size_t tau, double shift, std::size_t night) const {
+    constexpr std::size_t longest = 15, nights_ahead = 3;
+    if (lasting_.empty() || tau > longest) { return false; }
+    const auto& last = changes_[lasting_.back()];
+    const auto acceptance = acceptance_of(lasting_.size() - 1);
+    if (last.shift * shift < 0 || level_.front() != last.change.settled) { return false; }
+    if (acceptance && acceptance->nights <= night) { return false; }
+    const std::size_t ahead = std::min(nights_ahead, last.change.first);
+    const std::size_t begin = last.change.first - ahead;
+    std::vector<double> distances;
+    for (std::size_t i = begin; i <= night; ++i) { distances.push_back(logs_[i] - last.level.centre); }
+    return is_ramp({distances, ahead, level_[tau] - begin, last.level.sigma});
+  }
+  void go_on_from(std::size_t tau, double shift) {
+    auto& last = changes_[lasting_.back()];
+    last.change.settled = level_[tau];
+    last.shift += shift;
+    leave_before(tau);
   }
 
   /// A new level from that night of the present one on.
-  void begin_level(std::size_t tau) {
-    const auto first = level_.begin() + static_cast<std::ptrdiff_t>(tau);
+  void begin_level(std::size_t tau, const Shift& shift) {
+    end_last_level(level_[tau]);
     Found found;
-    found.change.first = *first;
-    found.before.assign(level_.begin(), first);
+    found.change.first = found.change.settled = level_[tau];
+    found.before = values(0, tau);
     found.level = level_before(tau);
+    found.shift = shift.size;
+    found.least_told = shift.least_told;
+    noise_ = found.level;
     lasting_.push_back(changes_.size());
     changes_.push_back(std::move(found));
-    level_.erase(level_.begin(), first);
+    leave_before(tau);
   }
-
-  bool confirms(std::size_t tau) const {
-    const std::size_t n = level_.size();
-    if (tau < least_before() || n - tau < rule_.nights_to_confirm) { return false; }
-    const auto all = values(level_);
-    const std::span<const double> after = std::span(all).subspan(tau);
-    const Level before = level_before(tau);
-    const Shift shift = shift_of(before, after);
-    if (std::abs(std::expm1(shift.size)) < rule_.least_shift) { return false; }
-    for (const double value : after.last(rule_.nights_to_confirm)) {
-      if ((value - before.centre) / shift.size < 0.6) { return false; }
-    }
-    const boost::math::students_t distribution(shift.df);
-    return 2 * boost::math::cdf(
-                   boost::math::complement(distribution, std::abs(shift.size) / shift.standard_error)) <
-           rule_.alpha;
+  void end_last_level(std::size_t night) {
+    if (!lasting_.empty()) { changes_[lasting_.back()].end = changes_[lasting_.back()].end.value_or(night); }
+  }
+  void leave_before(std::size_t tau) {
+    level_.erase(level_.begin(), level_.begin() + static_cast<std::ptrdiff_t>(tau));
   }
 
   /// The last nights, if they are odd and too few to say more.
   void note_odd_nights() {
     const std::size_t n = level_.size();
     if (n < least_before() + 1) { return; }
-    const std::size_t most = std::min(rule_.nights_to_confirm - 1, n - least_before());
-    const Level usual = level_before(n - most);
+    const std::size_t most = std::min(2 * rule_.nights_to_confirm, n - least_before());
+    const auto usual = level_before(n - most);
     std::size_t odd = 0;
     const auto far = [&](std::size_t i) { return (logs_[level_[i]] - usual.centre) / usual.sigma; };
     while (odd < most && std::abs(far(n - 1 - odd)) > odd_in_sigmas && far(n - 1 - odd) * far(n - 1) > 0) {
       ++odd;
     }
     if (odd == 0 || std::abs(std::expm1(logs_.back() - usual.centre)) < rule_.least_shift) { return; }
-    begin_level(n - odd);
+    begin_level(n - odd, {});
   }
 
-  void describe(std::size_t index) {
-    auto& found = changes_[index];
-    std::vector<double> after;
-    for (const auto night : found.after.empty() ? nights_since(index) : found.after) {
-      if (night >= found.change.first) { after.push_back(logs_[night]); }
-    }
-    const Level& before = found.level;
-    const Shift shift = shift_of(before, after);
+  void describe(Found& found) const {
     auto& change = found.change;
-    change.before = std::exp(before.centre);
-    change.after = std::exp(before.centre + shift.size);
-    change.ratio = std::exp(shift.size);
-    change.large = std::abs(change.ratio - 1) >= rule_.large_shift;
-    const boost::math::students_t distribution(shift.df);
-    const double reach = boost::math::quantile(distribution, 0.975) * shift.standard_error;
-    change.ci = Interval{std::exp(shift.size - reach), std::exp(shift.size + reach)};
+    const std::size_t end = found.end.value_or(logs_.size());
+    const std::size_t told = change.confirmed_on && *change.confirmed_on < end
+                                 ? *change.confirmed_on + 1 - std::min(change.settled, *change.confirmed_on)
+                                 : 0;
+    const auto after = std::span(logs_).subspan(change.settled, end - change.settled);
+    describe_size({found.level, found.before, after, std::min(told, after.size()), found.least_told}, rule_,
+                  change);
+    const double shift = std::log(change.ratio);
+    std::tie(change.earliest, change.latest) = range_of_first(logs_, change.first, found.level, shift);
+    // Where the level moved for some nights, it began to before it was far enough to be told.
+    const std::size_t length = change.settled - change.first;
+    change.earliest -= std::min(length, change.earliest);
   }
 
   std::vector<double> logs_;
   const ChangeRule& rule_;
-  const std::function<bool(std::size_t)>& accepted_;
-  Nights level_;  ///< nights of the present level, the oldest first
+  const AcceptedChanges& accepted_;
+  Nights level_;                     ///< nights of the present level, the oldest first
+  std::optional<NightLevel> noise_;  ///< of the level before it
   std::vector<Found> changes_;
   std::vector<std::size_t> lasting_;  ///< of these, the ones that are not mended, the oldest first
 };
@@ -258,7 +289,7 @@ class Replay {
 }  // namespace
 
 std::vector<LevelChange> level_changes(std::span<const double> nights, const ChangeRule& rule,
-                                       const std::function<bool(std::size_t)>& accepted) {
+                                       const AcceptedChanges& accepted) {
   require_throughputs(nights, "nights");
   std::vector<double> logs;
   for (const double value : nights) { logs.push_back(std::log(value)); }

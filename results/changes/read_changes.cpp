@@ -29,12 +29,19 @@ std::vector<Suspect> suspects_of(const Store& store, const Change& change) {
   const auto& level = change.level;
   const std::size_t first = level.first;
   const std::size_t begin = first - std::min(first, most_nights_of_facts);
-  const std::size_t last =
-      level.mended_on ? *level.mended_on - ChangeRule{}.nights_to_confirm + 1 : change.series->nights.size();
+  const std::size_t last = level.back_since.value_or(change.series->nights.size());
   const std::size_t end = std::min(last, first + most_nights_of_facts);
   const auto good = facts_between(store, *change.series, begin, first);
   const auto bad = facts_between(store, *change.series, first, end);
-  return rank_suspects(good, bad);
+  return rank_suspects(good, bad, {first - level.earliest, level.latest - first});
+}
+
+SeriesNoise noise_of(const Series& series, std::span<const Change> changes, const ChangeRule& rule) {
+  std::vector<LevelChange> levels;
+  for (const auto& change : changes) {
+    if (change.series == &series) { levels.push_back(change.level); }
+  }
+  return series_noise(series.values, levels, rule);
 }
 
 ChangeLog read_where(const Store& store, const std::function<bool(const Series&)>& counts,
@@ -45,6 +52,7 @@ ChangeLog read_where(const Store& store, const std::function<bool(const Series&)
   std::erase_if(log.series, [&](const Series& one) { return !counts(one); });
   const auto acknowledgements = store.acknowledgements();
   log.changes = find_changes(log.series, acknowledgements, rule);
+  for (const auto& one : log.series) { log.noise.push_back(noise_of(one, log.changes, rule)); }
   for (auto& change : log.changes) {
     if (change.level.confirmed_on) { change.suspects = suspects_of(store, change); }
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "results/changes/changes.h"
+#include "results/changes/series_noise.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -13,6 +14,7 @@ struct ChangeLog {
   std::vector<Night> nights;
   std::vector<Series> series;
   std::vector<Change> changes;
+  std::vector<SeriesNoise> noise;  ///< of each series, in their order
 };
 
 /// The series whose name contains the text (empty: all), their changes, and the suspects of confirmed ones.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -25,7 +26,15 @@ std::string sorted_sizes(const std::string& sizes) {
 
 }  // namespace
 
+std::string Series::figure_name() const {
+  return figure + (imported && is_one_of_two ? " (imported)" : "");
+}
+
 std::string Series::name() const {
+  return key().substr(0, key().size() - figure.size()) + figure_name();
+}
+
+std::string Series::key() const {
   return fmt::format("{}/{}{}{}/{}", scenario, case_name, case_name.empty() ? "" : "/", arm, figure);
 }
 
@@ -35,8 +44,9 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
     if (std::isfinite(figure.value) && figure.value > 0) { figures_of[figure.night].push_back(&figure); }
   }
   std::map<std::string, std::string> versions;  // of texts: most nights have the same
-  std::map<std::string, std::string> present;   // version of each scenario
-  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string>;
+  // Version of each scenario, of nights that ran here and of imported ones, which are series of their own.
+  std::map<std::pair<std::string, bool>, std::string> present;
+  using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, bool>;
   std::map<Key, std::size_t> places;
   std::map<Key, std::string> first_sizes;  // a mean over other sizes is another figure
   std::map<Key, std::string> first_units;  // and so is one in another unit
@@ -46,9 +56,10 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
     if (of_night == figures_of.end()) { continue; }
     auto& version = versions[night.scenario_text];
     if (version.empty()) { version = scenario_version(night.scenario_text); }
-    present[night.scenario] = version;
+    const bool imported = night.host_name.empty();
+    present[{night.scenario, imported}] = version;
     for (const auto* figure : of_night->second) {
-      Key key{night.scenario, version, figure->case_name, figure->arm, figure->figure};
+      Key key{night.scenario, version, figure->case_name, figure->arm, figure->figure, imported};
       auto name = figure->figure;
       const auto sizes = sorted_sizes(figure->sizes);
       if (first_sizes.try_emplace(key, sizes).first->second != sizes) {
@@ -61,13 +72,19 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
       }
       const auto [place, fresh] = places.try_emplace(std::move(key), all.size());
       if (fresh) {
-        all.push_back({night.scenario, version, true, figure->case_name, figure->arm, name, figure->unit});
+        all.push_back({night.scenario, version, true, imported, false, figure->case_name, figure->arm, name,
+                       figure->unit});
       }
       all[place->second].nights.push_back(&night);
       all[place->second].values.push_back(figure->value);
     }
   }
-  for (auto& series : all) { series.current = present.at(series.scenario) == series.version; }
+  std::map<std::string, std::set<bool>> kinds;
+  for (auto& series : all) {
+    series.current = present.at({series.scenario, series.imported}) == series.version;
+    kinds[series.key()].insert(series.imported);
+  }
+  for (auto& series : all) { series.is_one_of_two = kinds.at(series.key()).size() > 1; }
   return all;
 }
 

@@ -13,6 +13,8 @@ struct Series {
   std::string scenario = {};
   std::string version = {};    ///< of the scenario's text: another text is another series
   bool current = true;         ///< false: the scenario has changed since
+  bool imported = false;       ///< of records that do not name the host they ran on
+  bool is_one_of_two = false;  ///< there is one of nights that ran here and one of imported ones
   std::string case_name = {};  ///< empty for probes
   std::string arm = {};
   std::string figure = {};
@@ -21,8 +23,12 @@ struct Series {
   std::vector<double> values = {};
 
   bool higher_is_better() const { return unit != "s"; }
-  /// "nightly-cpu/one-vm/vm/images_per_second".
+  /// "nightly-cpu/one-vm/vm/images_per_second", with " (imported)" where it would stand for two.
   std::string name() const;
+  /// Without that: what ids are made of.
+  std::string key() const;
+  /// The figure, told from the same one of nights that ran here.
+  std::string figure_name() const;
 };
 
 /// All series of these nights, in the order in which they began. The nights must outlive them.

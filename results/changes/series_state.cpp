@@ -16,10 +16,10 @@ std::vector<double> nights_at_level(const Series& series, const std::vector<cons
   };
   for (const Change* change : changes) {
     const auto& level = change->level;
-    if (level.mended_on) {
-      leave_out(level.first, std::max(level.first, *level.mended_on + 1 - rule.nights_to_confirm));
+    if (level.back_since) {
+      leave_out(level.first, *level.back_since);
     } else if (level.confirmed_on) {
-      leave_out(0, level.first);
+      leave_out(0, level.settled);
     } else {
       leave_out(level.first, counts.size());
     }
@@ -45,10 +45,12 @@ std::vector<SeriesState> series_states(const ChangeLog& log, const ChangeRule& r
   std::map<const Series*, std::vector<const Change*>> changes;
   for (const auto& change : log.changes) { changes[change.series].push_back(&change); }
   std::vector<SeriesState> states;
-  for (const auto& series : log.series) {
+  for (std::size_t i = 0; i < log.series.size(); ++i) {
+    const auto& series = log.series[i];
     if (!series.current || series.values.empty()) { continue; }
     SeriesState state;
     state.series = &series;
+    if (i < log.noise.size()) { state.noise = log.noise[i]; }
     state.changes = changes[&series];
     std::ranges::sort(state.changes,
                       [](const Change* a, const Change* b) { return a->level.first < b->level.first; });

@@ -19,6 +19,7 @@ VIRTRAIN_DESCRIBE_ENUM(SeriesVerdict, level, unconfirmed, loss, gain)
 struct SeriesState {
   const Series* series = nullptr;
   SeriesVerdict verdict = SeriesVerdict::level;
+  SeriesNoise noise = {};
   double level = 0;                             ///< median of the nights at the present level
   std::vector<const Change*> changes = {};      ///< of this series, the oldest first
   std::vector<const Change*> open_losses = {};  ///< those of them that is_alarm() says

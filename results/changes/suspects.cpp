@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "common/text/text.h"
 #include "results/comparison/guard/comparability.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr std::array<std::string_view, 6> never_causes = {"boot_id",    "uptime",      "temperature",
                                                           "machine_id", "captured_at", "load_average"};
 constexpr double least_fit = 0.5;
+constexpr double least_fit_of_a_cause = 0.8;  // some nights before or after may lack the fact
 constexpr std::size_t most_suspects = 5;
 
 /// How likely a fact of this kind is to change what is measured, where all else is the same.
@@ -60,6 +62,26 @@ const std::set<std::string>& last_other(std::span<const NightFacts> nights, cons
   return other == nights.rend() ? values : values_of(*other, fact);
 }
 
+/// How many of the last good nights had the value already, and of the first bad ones had not.
+ChangeWindow distance_of(std::span<const NightFacts> good, std::span<const NightFacts> bad,
+                         const std::string& fact, const std::set<std::string>& values) {
+  const auto has = [&](const NightFacts& night) { return values_of(night, fact) == values; };
+  const auto before = std::find_if_not(good.rbegin(), good.rend(), has);
+  const auto since = std::ranges::find_if(bad, has);
+  return {static_cast<std::size_t>(before - good.rbegin()), static_cast<std::size_t>(since - bad.begin())};
+}
+
+/// Whether the values came where the level may have changed, and then stayed.
+bool fits_within(std::span<const NightFacts> good, std::span<const NightFacts> bad, const std::string& fact,
+                 const std::set<std::string>& values, const ChangeWindow& window) {
+  const auto distance = distance_of(good, bad, fact, values);
+  if (distance.earlier > window.earlier || distance.later > window.later) { return false; }
+  if (distance.earlier == good.size() || distance.later == bad.size()) { return false; }
+  return share_with(bad.subspan(distance.later), fact, values) -
+             share_with(good.first(good.size() - distance.earlier), fact, values) >=
+         least_fit_of_a_cause;
+}
+
 std::string words(const std::set<std::string>& values) {
   return join({values.begin(), values.end()}, ", ");
 }
@@ -97,7 +119,8 @@ NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const st
   return all;
 }
 
-std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad) {
+std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad,
+                                   const ChangeWindow& window) {
   if (good.empty() || bad.empty()) { return {}; }
   std::vector<Ranked> ranked;
   std::set<std::string> facts;
@@ -119,9 +142,12 @@ std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<c
     const double score = fit * weight_of(fact) * (at_the_change ? 1 : 0.5) / (1 + idle);
     const bool earlier = before == value;
     const auto& former = earlier ? last_other(good, fact, value) : before;
-    ranked.push_back({{fact, words(former), words(value), fit, at_the_change, earlier}, score});
+    const bool fits = fits_within(good, bad, fact, value, window);
+    ranked.push_back({{fact, words(former), words(value), fit, at_the_change, earlier, fits}, score});
   }
-  std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) { return a.score > b.score; });
+  std::ranges::stable_sort(ranked, [](const auto& a, const auto& b) {
+    return std::pair(a.suspect.fits, a.score) > std::pair(b.suspect.fits, b.score);
+  });
   std::vector<Suspect> suspects;
   for (auto& one : ranked) {
     // The host's value and its guests' are one fact.

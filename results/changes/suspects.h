@@ -31,11 +31,20 @@ struct Suspect {
   double fit = 0;              ///< 1: this value in all bad nights, in no good one
   bool at_the_change = false;  ///< it changed just between the last good and the first bad night
   bool earlier = false;        ///< it changed in one of the good nights; neither: in one of the bad ones
+  bool fits = false;           ///< it changed where the level did, and then stayed so
+};
+
+/// How many nights earlier or later than the first bad one the level may have changed: of a small change in a
+/// noisy series the first night is not certain.
+struct ChangeWindow {
+  std::size_t earlier = 0;
+  std::size_t later = 0;
 };
 
 /// What may have caused a change, the likeliest first: how well the values that are new in bad nights fit
 /// them, whether they came with the first one, how rarely the fact changed without consequences, and what
-/// kind of fact it is. Nights in their order.
-std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad);
+/// kind of fact it is; those that fit come first. Nights in their order.
+std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad,
+                                   const ChangeWindow& window = {});
 
 }  // namespace virtrain::results

@@ -26,6 +26,8 @@ std::string render(const std::vector<CaseComparison>& comparisons, Format format
 /// What `changes` prints: a line for each change, below it what may have caused it. `database_option`: what
 /// commands need to find the database, such as " --db nightly.db"; empty: it is the default one.
 Table changes_table(const ChangeLog& log, const std::string& database_option = "");
+/// What `changes --noise` prints: a line for each series, how noisy it is and what can be told of it.
+Table noise_table(const ChangeLog& log);
 
 /// What is known of an experiment: names and facts.
 std::vector<std::pair<const char*, std::string>> experiment_facts(const Experiment& experiment);

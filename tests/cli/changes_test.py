@@ -148,6 +148,19 @@ class Changes(unittest.TestCase):
         case = next(iter(self.junit().iter("failure")))
         self.assertIn("label (mpi-4.1.4 → a \"quoted\" \\ back line <b>&amp;]]></b> \ufffd[31m \ufffd)", case.text)
 
+    def test_what_can_be_told_of_each_series(self):
+        self.nights(range(1), 950)
+        self.assertIn("the first change can be detected after 15 nights", self.virtrain("changes").out)
+        self.nights(range(1, 20), 950)
+        said = self.virtrain("changes").out
+        self.assertRegex(said, r"nightly/one/vm/ratio: noise 0\.\d % a night; smallest detectable loss 2\.\d % in 3 nights, 2\.\d % in 15")
+        rows = self.virtrain("changes", "--noise", "--format", "json").json()
+        self.assertEqual({(row["nights"], row["nights_to_go"]) for row in rows}, {(20, 0)})
+        self.assertTrue(all(0.02 <= row["least_loss_15_nights"] <= row["least_loss_3_nights"] for row in rows), rows)
+        self.assertAlmostEqual(self.value("virtrain_series_sigma", arm="vm", figure="ratio"),
+                               next(row["sigma"] for row in rows if row["series"] == "nightly/one/vm/ratio"))
+        self.assertIn("--noise has the formats", self.virtrain("changes", "--noise", "--format", "junit", status=2).err)
+
     def test_a_changed_scenario_leaves_no_stale_series(self):
         self.nights(range(15), 950)
         self.nights(range(15, 18), 855)

@@ -25,6 +25,7 @@ struct ChangesArguments {
   std::filesystem::path output = "-";
   std::string series;
   bool expect = false;
+  bool noise = false;
 };
 
 struct AckArguments {
@@ -61,6 +62,12 @@ void write_changes(const ChangesArguments& arguments, const results::ChangeLog& 
                                    ? ""
                                    : " --db " + shell_word(arguments.database.string());
   const auto write = [&](std::ostream& out) {
+    if (arguments.noise) {
+      const auto format = by_word<results::Format>().at(arguments.format);
+      out << results::render(results::noise_table(log), format,
+                             &out == &std::cout ? screen_of_stdout() : results::Screen{});
+      return;
+    }
     changes_writers().at(arguments.format)(log, out, database_option);
   };
   if (arguments.output != "-") { return results::write_whole(arguments.output, write); }
@@ -79,6 +86,10 @@ void require_series(const ChangesArguments& arguments, const results::ChangeLog&
 }
 
 void show_changes(const ChangesArguments& arguments, Cli& cli) {
+  if (arguments.noise && !by_word<results::Format>().contains(arguments.format)) {
+    throw Error("list the noise of series", ErrorCode::usage,
+                "--noise has the formats table, json, csv and markdown, not " + arguments.format);
+  }
   const Store store(arguments.database, Store::Mode::open);
   const auto log = results::read_changes(store, arguments.series);
   require_series(arguments, log);
@@ -112,11 +123,14 @@ void add_changes_commands(Cli& cli) {
       ->check(not_empty());
   changes->add_flag("--expect", shown->expect,
                     "Exit 1 if a loss is open: confirmed, not mended, not acknowledged");
+  changes->add_flag("--noise", shown->noise,
+                    "List the series: how noisy each is, and the smallest loss that can be detected");
   changes->footer(
       "Every experiment of a scenario is a night. Three nights at a new level confirm a change.\n"
       "Examples:\n"
       "  virtrain changes                        all changes of all scenarios\n"
       "  virtrain changes --series /vm/ratio     those of VM against bare metal\n"
+      "  virtrain changes --noise                the noise of each series\n"
       "  virtrain changes --format junit -o changes.xml    for a CI system: an open loss is a failed test\n"
       "  virtrain changes --format prometheus -o /var/lib/prometheus/node-exporter/virtrain-nightly.prom\n"
       "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"\n"

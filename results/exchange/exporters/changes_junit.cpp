@@ -36,7 +36,11 @@ std::string details_of(const Change& change, const std::string& database_option)
                       excerpt(change.first_night().started_at));
   for (const auto& one : change.suspects) {
     text +=
-        fmt::format("suspect: {} ({} → {})\n", excerpt(one.fact), excerpt(one.before), excerpt(one.after));
+        fmt::format("{}: {} ({} → {}), fits {:.0f} %\n", one.fits ? "suspect" : "changed on another night",
+                    excerpt(one.fact), excerpt(one.before), excerpt(one.after), one.fit * 100);
+  }
+  if (level.confirmed_on && (change.suspects.empty() || !change.suspects.front().fits)) {
+    text += "nothing stored fits\n";
   }
   if (!change.why.empty()) { text += "acknowledged: " + excerpt(change.why, longest_shown_bytes) + "\n"; }
   if (is_alarm(change)) {
@@ -57,7 +61,7 @@ void add_test_case(pugi::xml_node suite, const SeriesState& state, const std::st
   set(node, "classname",
       fmt::format("{}/{}{}{}", series.scenario, series.case_name, series.case_name.empty() ? "" : "/",
                   series.arm));
-  set(node, "name", series.figure);
+  set(node, "name", series.figure_name());
   if (!state.open_losses.empty()) {
     std::string text;
     for (const Change* loss : state.open_losses) { text += details_of(*loss, database_option); }

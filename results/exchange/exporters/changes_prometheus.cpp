@@ -14,7 +14,7 @@ PrometheusLabels labels_of(const Series& series) {
   return {{"scenario", series.scenario},
           {"case", series.case_name},
           {"arm", series.arm},
-          {"figure", series.figure},
+          {"figure", series.figure_name()},
           {"unit", series.unit}};
 }
 
@@ -37,6 +37,13 @@ void add_series(PrometheusPage& page, const SeriesState& state) {
            labels, state.level);
   page.add("virtrain_series_nights", gauge, "Nights of the series.", labels,
            static_cast<double>(state.series->nights.size()));
+  const auto add_known = [&](const char* name, const char* help, const std::optional<double>& value) {
+    if (value) { page.add(name, gauge, help, labels, *value); }
+  };
+  add_known("virtrain_series_sigma", "Noise from night to night, a share of the figure.", state.noise.sigma);
+  add_known("virtrain_series_least_loss",
+            "Smallest loss that is detected by its fifteenth night in four of five times.",
+            state.noise.least_loss_15_nights);
   page.add("virtrain_series_open_losses", gauge,
            "Losses that are confirmed and neither mended nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
@@ -60,7 +67,9 @@ void add_changes(PrometheusPage& page, const SeriesState& state) {
     labels.emplace_back("direction", change->regression ? "worse" : "better");
     labels.emplace_back("large", change->level.large ? "yes" : "no");
     labels.emplace_back("first_experiment", change->first_night().experiment);
-    if (!change->suspects.empty()) { labels.emplace_back("suspect", change->suspects.front().fact); }
+    if (!change->suspects.empty() && change->suspects.front().fits) {
+      labels.emplace_back("suspect", change->suspects.front().fact);
+    }
     page.add("virtrain_change_ratio", gauge, "Level since the change divided by the level before.", labels,
              change->level.ratio);
     if (!change->level.ci || !change->level.confirmed_on) { continue; }

@@ -15,9 +15,7 @@ constexpr double half = 0.5;
 
 /// The first night that is back at the old level, or the one behind the last.
 std::size_t end_of(const Change& change) {
-  const auto& level = change.level;
-  return level.mended_on ? *level.mended_on + 1 - ChangeRule{}.nights_to_confirm
-                         : change.series->values.size();
+  return change.level.back_since.value_or(change.series->values.size());
 }
 
 /// Class of the band behind the nights of a change.
@@ -26,9 +24,8 @@ std::string band_of(const Change& change) {
   return to_string(change.state);
 }
 
-void add_level(json& levels, std::size_t begin, std::size_t end, double level) {
+void add_level(json& levels, std::size_t begin, std::size_t end, double level, double shift) {
   if (begin >= end) { return; }
-  const double shift = ChangeRule{}.least_shift;
   levels.push_back({{"from", static_cast<double>(begin) - half},
                     {"to", static_cast<double>(end) - half},
                     {"level", rounded(level)},
@@ -38,16 +35,17 @@ void add_level(json& levels, std::size_t begin, std::size_t end, double level) {
 
 json levels_of(const SeriesState& state) {
   json levels = json::array();
+  const double told = state.noise.least_loss_15_nights.value_or(ChangeRule{}.least_shift);
   std::size_t begin = 0;
   for (const Change* change : state.changes) {
-    add_level(levels, begin, change->level.first, change->level.before);
+    add_level(levels, begin, change->level.first, change->level.before, told);
     begin = change->level.first;
     if (change->level.mended_on) {
-      add_level(levels, begin, end_of(*change), change->level.after);
+      add_level(levels, begin, end_of(*change), change->level.after, told);
       begin = end_of(*change);
     }
   }
-  add_level(levels, begin, state.series->values.size(), state.level);
+  add_level(levels, begin, state.series->values.size(), state.level, told);
   return levels;
 }
 
@@ -131,7 +129,7 @@ Chart nights_chart(const SeriesState& state, const std::string& id) {
   chart.signals["values"] = {*low - room, *high + room};
   chart.signals["heading"] = series.unit.empty() ? series.figure : series.figure + ", " + series.unit;
   chart.key = {{"arm-1", "nights and their level"},
-               {"band", "changes below 2 % are not reported"},
+               {"band", "changes within it are too small to detect in the noise of these nights"},
                {"ideal",
                 "first night of a change; behind its nights red: open loss, green: open gain, "
                 "yellow: unconfirmed, grey: mended or acknowledged"}};

@@ -45,7 +45,8 @@ json link_model(const SiteData& data, const Night& night) {
 json change_model(const SiteData& data, const Change& change) {
   std::vector<std::string> suspects;
   for (const auto& one : change.suspects) {
-    suspects.push_back(fmt::format("{} ({} → {})", one.fact, one.before, one.after));
+    suspects.push_back(
+        fmt::format("{} ({} → {}){}", one.fact, one.before, one.after, one.fits ? "" : ", on another night"));
   }
   return {{"change", change.id},
           {"sentence", change_sentence(change)},

@@ -227,3 +227,49 @@ TEST_CASE("a mean over other sizes of messages is another series") {
   CHECK(series_named(log, "quickstart/vm/probe.all_reduce").nights.size() == 13);
   CHECK(series_named(log, "quickstart/vm/probe.all_reduce.1024+1048576").nights.size() == 5);
 }
+
+TEST_CASE("imported nights are series of their own beside those that ran here") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  const auto add = [&](int number, const std::string& host, double rate, const std::string& text) {
+    auto night = an_experiment(fmt::format("night-{:03}", number));
+    night.scenario_text = text;
+    night.host_name = host;
+    night.status = Status::finished;
+    store.add_experiment(night);
+    add_finished(store, night.id, "one-vm", "vm", 1, rate * (1 + 0.001 * (number % 5)));
+  };
+  for (int night = 0; night < 20; ++night) { add(night, "", 900, "name: quickstart\n"); }
+  auto log = read_changes(store);
+  REQUIRE(log.series.size() == 1);
+  CHECK(log.series[0].name() == "quickstart/one-vm/vm/images_per_second");
+  for (int night = 20; night < 30; ++night) { add(night, "ada", 500, "name: quickstart\n"); }
+  add(30, "", 905, "name: quickstart\npairs: 9\n");
+  add(31, "ada", 500, "name: quickstart\n");
+  log = read_changes(store);
+  CHECK(log.changes.empty());
+  REQUIRE(log.series.size() == 3);
+  CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second").nights.size() == 11);
+  CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second").current);
+  CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second (imported)").nights.size() == 20);
+}
+
+TEST_CASE("each series says how noisy it is and what can be told, and one night what is missing") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  add_night(store, 0, 950);
+  CHECK_THAT(
+      render(changes_table(read_changes(store)), Format::markdown),
+      Contains("3 of these series have too few nights: the first change can be detected after 15 nights"));
+  for (int night = 1; night < 20; ++night) { add_night(store, night, 950); }
+  const auto log = read_changes(store);
+  CHECK_THAT(render(changes_table(log), Format::markdown), Contains("smallest detectable loss 2."));
+  const auto rows = nlohmann::json::parse(render(noise_table(log), Format::json));
+  REQUIRE(rows.size() == 3);
+  for (const auto& row : rows) {
+    CHECK(row.at("nights") == 20);
+    CHECK(row.at("nights_to_go") == 0);
+    CHECK(row.at("sigma").get<double>() == Approx(0.003).margin(0.002));
+    CHECK(row.at("least_loss_15_nights").get<double>() >= 0.02);
+  }
+}

@@ -28,6 +28,11 @@ Nights usual() {
   return add(nights, 30, 1000);
 }
 
+/// Somebody took the change that began on that night for the new normal when so many nights were known.
+AcceptedChanges accepting(std::size_t change, std::size_t nights) {
+  return [=](std::size_t first) { return first == change ? std::optional(Accepted{nights}) : std::nullopt; };
+}
+
 /// Nights that were measured; where the change lies among them.
 struct Measured {
   Nights nights;
@@ -129,7 +134,7 @@ TEST_CASE("an accepted change is the new normal: going back is a change of its o
   auto nights = usual();
   add(nights, 20, 950);
   add(nights, 3, 1000);
-  const auto changes = level_changes(nights, {}, [](std::size_t first) { return first == 30; });
+  const auto changes = level_changes(nights, {}, accepting(30, nights.size()));
   REQUIRE(changes.size() == 2);
   CHECK_FALSE(changes[0].mended_on);
   CHECK(changes[1].first == 50);
@@ -141,8 +146,7 @@ TEST_CASE("a second loss soon after the first is a change of its own, also where
   add(nights, 4, 970);
   add(nights, 3, 650);
   for (const bool accepted : {false, true}) {
-    const auto changes =
-        level_changes(nights, {}, [&](std::size_t first) { return accepted && first == 30; });
+    const auto changes = level_changes(nights, {}, accepted ? accepting(30, 37) : AcceptedChanges{});
     REQUIRE(changes.size() == 2);
     CHECK(changes[0].first == 30);
     CHECK(changes[0].ratio == Approx(0.97).margin(0.005));

@@ -9,12 +9,13 @@
 
 namespace virtrain::results {
 
-/// Nights as hosts make them, on the scale of logarithms: autocorrelated noise with heavy tails (Student t, 5
-/// degrees of freedom), a slow random drift of 1 % a year, a weekly rhythm, odd single nights and odd pairs
-/// of nights, missing nights and one gap.
+/// Nights as hosts make them, on the scale of logarithms: autocorrelated noise with heavy tails (Student t),
+/// a slow random drift of 1 % a year, a weekly rhythm, odd single nights and odd pairs of nights, missing
+/// nights and one gap.
 struct NoiseSettings {
   double sigma = 0.005;  ///< of one night
   double autocorrelation = 0.3;
+  int degrees = 5;  ///< of freedom of Student's t, 3 or more; 0: normal distribution
   double drift_per_year = 0.01;
   double weekly = 0.001;
   double odd_night = 0.02;   ///< probability of a night with an outlier; 4 in 5 are slower
@@ -22,6 +23,18 @@ struct NoiseSettings {
   double odd_size = 0.05;    ///< mean of their exponential size
   double missing = 0.05;
 };
+
+/// Independent and normally distributed nights, and nothing else.
+inline NoiseSettings plain_noise(double sigma) {
+  return {sigma, 0, 0, 0, 0, 0, 0, 0, 0};
+}
+/// Rougher than hosts are: Student's t with 3 degrees of freedom, autocorrelated.
+inline NoiseSettings rough_noise(double sigma) {
+  auto noise = plain_noise(sigma);
+  noise.autocorrelation = 0.2;
+  noise.degrees = 3;
+  return noise;
+}
 
 /// Values around 1000; nothing where the night is missing. From night `change_at` on they are `ratio` times
 /// as large.
@@ -36,9 +49,11 @@ inline std::vector<std::optional<double>> simulate_nights(std::uint64_t seed, st
     return std::sqrt(-2 * std::log(uniform())) * std::cos(6.283185307179586 * uniform());
   };
   const auto student = [&] {
+    if (noise.degrees == 0) { return normal(); }
     double squares = 0;
-    for (int i = 0; i < 5; ++i) { squares += std::pow(normal(), 2); }
-    return normal() / std::sqrt(squares / 5) * std::sqrt(3.0 / 5.0);
+    for (int i = 0; i < noise.degrees; ++i) { squares += std::pow(normal(), 2); }
+    const double degrees = noise.degrees;
+    return normal() / std::sqrt(squares / degrees) * std::sqrt((degrees - 2) / degrees);
   };
   const auto odd = [&] { return noise.odd_size * -std::log(uniform()) * (uniform() < 0.8 ? -1 : 1); };
   std::vector<std::optional<double>> values;
@@ -54,7 +69,8 @@ inline std::vector<std::optional<double>> simulate_nights(std::uint64_t seed, st
     const double kind = uniform();
     if (!again) { outlier = kind < noise.odd_night + noise.odd_pair ? odd() : 0; }
     again = !again && kind < noise.odd_pair;
-    const bool missing = uniform() < noise.missing || (night >= gap && night < gap + 8 && nights > 100);
+    const bool missing =
+        uniform() < noise.missing || (noise.missing > 0 && night >= gap && night < gap + 8 && nights > 100);
     const double value = 1000 * std::exp(error + drift + outlier + (night % 7 >= 5 ? noise.weekly : 0)) *
                          (night >= change_at ? ratio : 1);
     values.push_back(missing ? std::nullopt : std::optional(value));

@@ -98,3 +98,39 @@ TEST_CASE("a fact that changed some nights before the loss says from what, and t
   CHECK(suspects[0].earlier);
   CHECK_FALSE(suspects[0].at_the_change);
 }
+
+TEST_CASE("what changed on other nights than the level does not fit, and all that changed with it do") {
+  std::vector<NightFacts> good(
+      12, {{"label", {"libs-5"}}, {"kernel", {"1"}}, {"driver", {"470"}}, {"qemu", {"7"}}});
+  for (std::size_t i = 9; i < good.size(); ++i) { good[i]["label"] = {"libs-6"}; }
+  std::vector<NightFacts> bad(
+      4, {{"label", {"libs-6"}}, {"kernel", {"1"}}, {"driver", {"470"}}, {"qemu", {"7"}}});
+  auto suspects = rank_suspects(good, bad);
+  REQUIRE(suspects.size() == 1);
+  CHECK_FALSE(suspects[0].fits);
+  // Where the level may have changed three nights earlier it fits.
+  CHECK(rank_suspects(good, bad, {3, 0})[0].fits);
+  for (auto& night : bad) { night["driver"] = night["qemu"] = {"580"}; }
+  suspects = rank_suspects(good, bad);
+  REQUIRE(suspects.size() == 3);
+  CHECK(suspects[0].fits);
+  CHECK(suspects[1].fits);
+  CHECK_FALSE(suspects[2].fits);
+  CHECK(suspects[2].fact == "label");
+}
+
+TEST_CASE("where the culprit is not stored, a suspect is named only if it changed in the same night") {
+  std::size_t named = 0, with_it = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    std::mt19937_64 random(seed * 104729);
+    const std::size_t change_at = 20 + below(random, 15);
+    auto nights = nights_of_a_host(seed, "not stored", change_at, change_at + 5);
+    for (auto& night : nights) { night.erase("not stored"); }
+    with_it += change_at % 7 == 5 ? 1 : 0;  // when updates come
+    const auto suspects =
+        rank_suspects(std::span(nights).first(change_at), std::span(nights).subspan(change_at));
+    named += std::ranges::any_of(suspects, &Suspect::fits) ? 1 : 0;
+  }
+  CHECK(named <= with_it);
+  CHECK(with_it < 20);
+}
