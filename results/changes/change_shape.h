@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "results/changes/level_changes.h"
 #include "results/changes/night_level.h"

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
