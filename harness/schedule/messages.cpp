@@ -15,21 +15,26 @@ bool is_over(const std::string& event) {
   return event == "mended" || event == "superseded";
 }
 
+/// One line within the 998 bytes that a line of a mail may have (RFC 5322, 2.1.1): imported names may be long
+/// and have lines of their own.
 std::string sentence(const results::Change& change, const std::string& event) {
-  const auto name = change.series->name();
+  constexpr std::size_t most_bytes = 100;
+  const auto name = excerpt(change.series->name());
   const auto percent = (change.level.ratio - 1) * 100;
   if (is_over(event)) {
     return fmt::format("{}: the change of {:+.1f} % is {}", name, percent,
                        event == "mended" ? event : "over: the scenario was changed");
   }
   auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
-                          change.regression ? "worse" : "better", percent, change.first_night().experiment);
+                          change.regression ? "worse" : "better", percent,
+                          excerpt(change.first_night().experiment, most_bytes));
   if (event == "grown") { text += ", more than was told"; }
   if (change.suspects.empty() || !change.suspects.front().fits) {
     return text + (event == "confirmed" ? "; nothing stored fits" : "");
   }
   const auto& first = change.suspects.front();
-  text += fmt::format("; suspect: {} ({} → {})", first.fact, excerpt(first.before), excerpt(first.after));
+  text += fmt::format("; suspect: {} ({} → {})", excerpt(first.fact, most_bytes),
+                      excerpt(first.before, most_bytes), excerpt(first.after, most_bytes));
   const auto others = std::ranges::count_if(change.suspects, &results::Suspect::fits) - 1;
   if (others > 0) { text += fmt::format(" and {} more that changed with it", others); }
   return text;

@@ -48,6 +48,29 @@ struct Answer {
   bool may_pass = false;
 };
 
+/// The server's words are of no use to us. What comes by the megabyte ends the transfer: the status is known
+/// by then.
+std::size_t pass_over(char*, std::size_t size, std::size_t count, void* passed) {
+  constexpr std::size_t most_bytes = std::size_t{64} << 10;
+  auto& bytes = *static_cast<std::size_t*>(passed);
+  bytes += size * count;
+  return bytes > most_bytes ? 0 : size * count;
+}
+
+/// What a user can do, where libcurl's words name SSH or a protocol that nobody asked for.
+std::string words_of(CURLcode code) {
+  switch (code) {
+    case CURLE_PEER_FAILED_VERIFICATION:
+      return "the server's certificate is expired, of another name, or signed by an authority that this host "
+             "does not know (a line ca /FILE names the authority)";
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_WEIRD_SERVER_REPLY:
+      return "the answer is not HTTP";
+    default:
+      return curl_easy_strerror(code);
+  }
+}
+
 /// libcurl asks several times a second, whatever it waits for; anything but 0 ends the transfer.
 int ask_cancelled(void* cancelled, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   const auto& ask = *static_cast<const Cancelled*>(cancelled);
@@ -79,10 +102,9 @@ Answer post_once(const Webhook& webhook, const std::string& text, const Cancelle
   set(CURLOPT_XFERINFOFUNCTION, &ask_cancelled);
   set(CURLOPT_XFERINFODATA, &cancelled);
   if (!webhook.ca.empty()) { set(CURLOPT_CAINFO, webhook.ca.c_str()); }
-  // The server's words are of no use to us.
-  set(
-      CURLOPT_WRITEFUNCTION,
-      +[](char*, std::size_t size, std::size_t count, void*) -> std::size_t { return size * count; });
+  std::size_t passed = 0;
+  set(CURLOPT_WRITEFUNCTION, &pass_over);
+  set(CURLOPT_WRITEDATA, &passed);
   const auto code = curl_easy_perform(curl.get());
   long status = 0;
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &status);
@@ -90,7 +112,7 @@ Answer post_once(const Webhook& webhook, const std::string& text, const Cancelle
   if (status >= 200 && status < 300) { return {}; }
   if (code != CURLE_OK && status == 0) {
     const bool certificate = code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
-    return {curl_easy_strerror(code), !certificate};
+    return {words_of(code), !certificate};
   }
   return {fmt::format("HTTP status {}{}", status,
                       status >= 300 && status < 400 ? ", a redirect; write the final URL into the file" : ""),

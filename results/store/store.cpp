@@ -212,9 +212,10 @@ void Store::add_security_probes(const std::string& experiment, std::span<const S
 
 bool Store::mark_interrupted(const std::string& experiment) {
   return connection_->in_transaction("mark experiment " + experiment + " interrupted", [&] {
-    auto found = connection_->query("SELECT number FROM experiment WHERE id = ?");
+    auto found = connection_->query("SELECT number, status FROM experiment WHERE id = ?");
     if (!found.bind(experiment).next()) { return false; }
     const auto number = found.read<std::int64_t>();
+    const bool was_running = found.read<Status>() == Status::running;
     const std::string now = iso8601(wall_ns());
     connection_
         ->query(
@@ -230,7 +231,7 @@ bool Store::mark_interrupted(const std::string& experiment) {
         .bind(now)
         .bind(number)
         .run();
-    return true;
+    return was_running;
   });
 }
 

@@ -101,7 +101,7 @@ class Store {
   void add_probes(const std::string& experiment, std::span<const Probe> probes);
   void add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes);
   /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
-  /// and ended experiments stay as they are. False if there is no such experiment.
+  /// and ended experiments stay as they are. Whether the experiment was `running`.
   bool mark_interrupted(const std::string& experiment);
 
   // -- reading

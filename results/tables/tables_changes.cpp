@@ -80,8 +80,8 @@ void add_notes(const Change& change, std::vector<std::string>& notes) {
   constexpr std::size_t most_bytes = 60;
   std::vector<std::string> suspects;
   for (const auto& one : change.suspects) {
-    suspects.push_back(fmt::format("{} ({} → {}{}), fits {:.0f} %", one.fact, excerpt(one.before, most_bytes),
-                                   excerpt(one.after, most_bytes),
+    suspects.push_back(fmt::format("{} ({} → {}{}), fits {:.0f} %", excerpt(one.fact, most_bytes),
+                                   excerpt(one.before, most_bytes), excerpt(one.after, most_bytes),
                                    one.at_the_change ? ""
                                    : one.earlier     ? ", earlier"
                                                      : ", later",

@@ -65,7 +65,7 @@ class Webhooks(Scheduled):
         self.virtrain("schedule", "add", self.scenario, "--at", "2:00", "--db", self.database, "--webhook-file", webhook)
         unverified = self.virtrain("schedule", "run", "nightly", status=1)
         self.assertEqual(received, [])
-        self.assertIn("certificate", unverified.err)
+        self.assertIn("signed by an authority that this host does not know (a line ca /FILE", unverified.err)
         webhook.write_text(text + f"ca {certificate}\n")
         redirected = self.virtrain("schedule", "run", "nightly", status=1)
         self.assertIn("HTTP status 302, a redirect", redirected.err)
@@ -122,6 +122,30 @@ class Webhooks(Scheduled):
         for _ in range(2):
             self.assertNotIn("not taken", self.virtrain("schedule", "run", "nightly", status=1).err)
         self.assertEqual(len(posts), 2)  # of images/s and of the ratio, once
+
+    def test_an_answer_without_an_end_is_not_read_for_long(self):
+        server = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(server.close)
+        sent = []
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as caller, contextlib.suppress(OSError):
+                        caller.recv(65536)
+                        caller.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+                        while True:
+                            sent.append(caller.send(bytes(65536)))
+
+        threading.Thread(target=answer, daemon=True).start()
+        webhook = self.folder / "webhook"
+        webhook.write_text(f"url http://127.0.0.1:{server.getsockname()[1]}/\ntimeout 5\n")
+        webhook.chmod(0o600)
+        self.import_a_loss()
+        self.add("--webhook-file", webhook)
+        self.assertNotIn("not taken", self.virtrain("schedule", "run", "nightly", status=1).err)
+        self.assertGreater(len(sent), 0)
+        self.assertLess(sum(sent), 50 << 20)  # what buffers of sockets take is all
 
 
 class Nightly(Scheduled):

@@ -2,8 +2,10 @@
 """Runs and nights that are stopped, held up or fail: their exit status, and what goes on beside them or after them."""
 
 import contextlib
+import json
 import os
 import pathlib
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -171,6 +173,28 @@ class Stopped(Runs):
         self.assertEqual(self.clean("--experiment", "20260101t000000-01ea4e").out, "nothing is left over\n")
         self.assertIn(f"interrupted: experiment {experiment}", self.clean("--experiment", experiment).out)
         self.assertEqual(self.rows("SELECT status FROM experiment"), [("interrupted",)])
+        self.assertNotIn("interrupted:", self.clean("--experiment", experiment).out, "once")
+
+    @as_root
+    def test_root_marks_no_experiment_of_a_user_whose_virtrain_lives(self):
+        somebody = 61_041  # no account
+        started = "2026-11-20T02:00:00Z"
+        records = self.folder / "e.jsonl"
+        records.write_text(json.dumps({"record": "experiment", "experiment": "20261120t020000-0a1b2c", "scenario": "s", "status": "running",
+                                       "started_at": started}) + "\n")
+        self.virtrain("import", records, "--db", self.database)
+        os.chown(self.database, somebody, somebody)
+        theirs = shutil.copy("/bin/sleep", self.folder / "virtrain")
+        self.folder.chmod(0o755)
+        marking = ("--experiment", "20261120t020000-0a1b2c")
+        with subprocess.Popen([theirs, "100"], user=somebody, group=somebody, extra_groups=[]) as other:
+            try:
+                self.wait_for(lambda: pathlib.Path(f"/proc/{other.pid}/comm").read_text(encoding="ascii") == "virtrain\n")
+                self.assertIn("it may still run", self.clean(*marking).err)
+            finally:
+                other.kill()
+        self.assertEqual(self.rows("SELECT status FROM experiment"), [("running",)])
+        self.assertIn("interrupted: experiment", self.clean(*marking).out)
 
 
 if __name__ == "__main__":

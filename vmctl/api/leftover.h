@@ -31,6 +31,8 @@ struct Leftovers {
   std::vector<LeftoverWords> foreign;  ///< named like ours or near, but not ours: never touched
   std::vector<Quarantine> quarantined;
   std::set<std::string> live;  ///< experiments that run now, as far as this user can know
+  /// Users, but root and the caller, of whom a virtrain lives: `live` knows nothing of its runs.
+  std::set<unsigned> others;
 };
 
 /// What came of removing them.

@@ -470,7 +470,7 @@ Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& ex
                   [&](const Owner& owner) { return owner.experiment != experiment; });
   }
   return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
-          cleaning_->journal.quarantined(), cleaning_->view.live};
+          cleaning_->journal.quarantined(), cleaning_->view.live, this_caller().other_harnesses};
 }
 
 Cleaned LocalHost::clean(const MarkInterrupted& mark) {

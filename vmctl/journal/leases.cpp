@@ -56,14 +56,16 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
   } catch (const SQLite::Exception& failure) {
     const bool locked = failure.getErrorCode() == SQLITE_BUSY;
     const bool damaged = failure.getErrorCode() == SQLITE_NOTADB || failure.getErrorCode() == SQLITE_CORRUPT;
+    const bool unwritten = failure.getErrorCode() == SQLITE_FULL || failure.getErrorCode() == SQLITE_IOERR;
     throw Error(
         operation, locked ? ErrorCode::busy : ErrorCode::io,
         std::string(failure.what()) + " (lease journal " + (state_dir() / "leases.db").string() +
             (has_no_locks(failure) ? "; its file system has no locks, as some network file systems: "
                                      "choose a folder on a local disk with VIRTRAIN_STATE_DIR)"
-             : damaged ? "; move it away, then run virtrain clean, which finds VMs, slices and networks by "
-                         "their marks, but not devices that were lent)"
-                       : ")"));
+             : damaged   ? "; move it away, then run virtrain clean, which finds VMs, slices and networks by "
+                           "their marks, but not devices that were lent)"
+             : unwritten ? "; free space on that disk)"
+                         : ")"));
   }
 }
 

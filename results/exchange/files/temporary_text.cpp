@@ -1,18 +1,62 @@
 #include "results/exchange/files/temporary_text.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <istream>
+#include <system_error>
 #include <vector>
 
 #include "common/error.h"
 #include "common/files/reading.h"
+#include "common/files/unique_fd.h"
+#include "common/text/printable.h"
 
 namespace virtrain::results {
 
-TemporaryText::TemporaryText() : file_(std::tmpfile()) {
-  if (!file_) { throw errno_error("make a temporary file", errno); }
+namespace {
+
+constexpr const char* ways_out = "free space there, or choose another folder with TMPDIR";
+
+/// Where TMPDIR says, else /tmp.
+std::filesystem::path folder_of_temporary_files() {
+  std::error_code unusable;
+  auto folder = std::filesystem::temp_directory_path(unusable);
+  return unusable ? "/tmp" : folder;
+}
+
+/// Without a name from the start where the file system can do that, else unlinked at once.
+UniqueFd open_nameless(const std::filesystem::path& folder) {
+  constexpr mode_t owner_only = 0600;
+  UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_EXCL | O_RDWR | O_CLOEXEC, owner_only));
+  if (file || (errno != EOPNOTSUPP && errno != EISDIR)) { return file; }
+  auto name = (folder / "virtrain-XXXXXX").string();
+  file = UniqueFd(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) { ::unlink(name.c_str()); }
+  return file;
+}
+
+}  // namespace
+
+TemporaryText::TemporaryText() : folder_(folder_of_temporary_files()) {
+  auto descriptor = open_nameless(folder_);
+  if (descriptor) { file_.reset(::fdopen(descriptor.get(), "w+b")); }
+  if (!file_) {
+    const int reason = errno;
+    throw Error("make a temporary file in " + printable(folder_.string()), ErrorCode::io,
+                fmt::format("{}; {}", std::generic_category().message(reason), ways_out));
+  }
+  descriptor.release();
+}
+
+void TemporaryText::refuse(const std::string& what) const {
+  const int reason = errno;
+  throw Error("read " + what, ErrorCode::io,
+              fmt::format("it could not be copied to a temporary file in {}: {}; {}",
+                          printable(folder_.string()), std::generic_category().message(reason), ways_out));
 }
 
 std::filesystem::path TemporaryText::path() const {
@@ -20,8 +64,7 @@ std::filesystem::path TemporaryText::path() const {
 }
 
 void TemporaryText::write(std::string_view bytes, const std::string& what) {
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) == bytes.size()) { return; }
-  throw Error("read " + what, ErrorCode::io, "it could not be copied to a temporary file");
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) != bytes.size()) { refuse(what); }
 }
 
 void TemporaryText::take(std::string_view bytes, const std::string& what, std::uint64_t& left,
@@ -60,8 +103,7 @@ void TemporaryText::copy(int pipe, const std::string& what, std::uint64_t most_b
 }
 
 void TemporaryText::finish(const std::string& what) {
-  if (std::fflush(file_.get()) == 0) { return; }
-  throw Error("read " + what, ErrorCode::io, "it could not be copied to a temporary file");
+  if (std::fflush(file_.get()) != 0) { refuse(what); }
 }
 
 }  // namespace virtrain::results

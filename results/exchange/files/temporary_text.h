@@ -12,7 +12,8 @@ namespace virtrain::results {
 /// Most that is kept of what one file holds, packed or through a pipe.
 inline constexpr std::uint64_t most_kept_bytes = std::uint64_t{4} << 30;
 
-/// A file without a name that goes when this goes: for text that can be read only once, or that is packed.
+/// A file without a name, in TMPDIR or /tmp, that goes when this goes: for text that can be read only once,
+/// or that is packed.
 class TemporaryText {
  public:
   TemporaryText();
@@ -34,6 +35,10 @@ class TemporaryText {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
 
+  /// With the reason in errno.
+  [[noreturn]] void refuse(const std::string& what) const;
+
+  std::filesystem::path folder_;
   std::unique_ptr<std::FILE, Close> file_;
 };
 

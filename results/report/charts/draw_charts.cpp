@@ -23,6 +23,16 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
+/// What is hidden in names would pass through Vega, which escapes them as HTML wants it, and turn the words
+/// of a chart around.
+void make_printable(json& value) {
+  if (value.is_string()) {
+    value = printable(value.get<std::string>());
+  } else if (value.is_structured()) {
+    for (auto& part : value) { make_printable(part); }
+  }
+}
+
 }  // namespace
 
 std::string script_json(const json& value) {
@@ -47,6 +57,7 @@ json charts_json(const std::vector<Chart>& charts) {
                     {"data", chart.data},
                     {"signals", chart.signals},
                     {"scales", chart.scales}});
+    make_printable(list.back());
   }
   return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
 }
@@ -64,12 +75,7 @@ Pictures draw_charts(const json& charts) {
   if (!pictures.is_object()) {
     throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
   }
-  auto drawn = pictures.get<Pictures>();
-  // Vega escapes names as HTML wants it; what is hidden in them passes through it.
-  for (auto& [id, sizes] : drawn) {
-    for (auto& picture : sizes) { picture = printable(picture, std::string::npos); }
-  }
-  return drawn;
+  return pictures.get<Pictures>();
 }
 
 }  // namespace virtrain::results

@@ -102,3 +102,21 @@ TEST_CASE("what was never told is not told as over, and what was accepted not at
   loss.change.regression = false;
   CHECK(told.hear(loss.change) == "confirmed info");
 }
+
+TEST_CASE("a message is one line of a mail whatever imported names are like") {
+  Loss loss;
+  const std::string hostile = "a\n.\nBcc: eve@example.com\r\x1b[2J" + std::string(100'000, 'w');
+  loss.night.experiment = hostile;
+  loss.series.case_name = hostile;
+  loss.change.suspects = {{.fact = hostile, .before = hostile, .after = hostile}};
+  for (const auto state : {ChangeState::open, ChangeState::mended}) {
+    loss.change.state = state;
+    const std::set<std::string> told =
+        state == ChangeState::open ? std::set<std::string>{} : std::set<std::string>{"1f3a90c2 confirmed"};
+    const auto messages = messages_of("nightly", {loss.change}, told);
+    REQUIRE(messages.size() == 1);
+    const auto text = messages[0].body["text"].get<std::string>();
+    CHECK(text.size() <= 998);
+    CHECK(text.find_first_of("\r\n\x1b") == std::string::npos);
+  }
+}

@@ -2,13 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -23,6 +21,7 @@
 #include "results/exchange/files/work_folder.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/exchange/import_support.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/other_user.h"
 #include "tests/support/skip.h"
 
@@ -218,14 +217,10 @@ TEST_CASE("what the system says against writing an export is said with the file'
 
   const auto file = folder.path / "e.jsonl";
   std::ofstream(file) << "old\n";
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
-  const rlimit small{10'000, before.rlim_max};
-  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
-  const auto error = error_of([&] { write_whole(file, write); });
-  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
-  std::signal(SIGXFSZ, handler);
+  const auto error = error_of([&] {
+    const FileSizeLimit limit(10'000);
+    write_whole(file, write);
+  });
   CHECK(std::string(error.what()) == "write " + file.string() + ": File too large");
   CHECK(read_file(file) == "old\n");
   CHECK_NOTHROW(write_whole(file, write));

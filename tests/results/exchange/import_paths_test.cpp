@@ -1,6 +1,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <streambuf>
@@ -11,6 +12,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/temporary_text.h"
 #include "tests/results/exchange/import_support.h"
+#include "tests/support/file_size_limit.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -142,6 +144,26 @@ TEST_CASE("of an input without an end no more is kept than a file may unpack to"
   TemporaryText kept;
   kept.copy(all, "<stdin>", table(1).size());
   CHECK(read_file(kept.path()) == table(1));
+}
+
+TEST_CASE("a temporary file is in TMPDIR and has no name; where there is no room, that is said") {
+  const TemporaryFolder folder;
+  ::setenv("TMPDIR", folder.path.c_str(), 1);
+  TemporaryText text, small;
+  ::unsetenv("TMPDIR");
+  CHECK(std::filesystem::is_empty(folder.path));
+  text.write("kept", "a.gz");
+  text.finish("a.gz");
+  CHECK(read_file(text.path()) == "kept");
+  const auto error = error_of([&] {
+    const FileSizeLimit limit(4096);
+    small.write(std::string(100'000, 'x'), "a.gz");
+    small.finish("a.gz");
+  });
+  CHECK(error.code() == ErrorCode::io);
+  CHECK(std::string(error.what()) ==
+        "read a.gz: it could not be copied to a temporary file in " + folder.path.string() +
+            ": File too large; free space there, or choose another folder with TMPDIR");
 }
 
 TEST_CASE("a folder may have more files than may be open at a time, packed or not") {

@@ -57,6 +57,17 @@ TEST_CASE("scripts of the page are in it whole, however long") {
   CHECK(page.find("\u202e") == std::string::npos);
 }
 
+TEST_CASE("names in live charts hide nothing") {
+  Chart chart;
+  chart.spec = "forest";
+  chart.data["rows"] = {{{"case", "a\u202e\u2028b"}, {"tip", {"c\x1b[2J"}}}};
+  chart.signals["title"] = "d\ufeff";
+  const auto drawn = charts_json({chart})["charts"][0];
+  CHECK(drawn["data"]["rows"][0]["case"] == "a\ufffd\ufffdb");
+  CHECK(drawn["data"]["rows"][0]["tip"][0] == "c\ufffd[2J");
+  CHECK(drawn["signals"]["title"] == "d\ufffd");
+}
+
 TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
   Chart chart;
   chart.id = "forest";

@@ -2,15 +2,14 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <fstream>
 #include <limits>
 #include <set>
 
 #include "common/files/reading.h"
 #include "tests/results/support.h"
+#include "tests/support/file_size_limit.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -23,26 +22,6 @@ std::string text_of(const std::filesystem::path& file, const std::string& sql) {
   SQLite::Statement query(database, sql);
   return query.executeStep() ? query.getColumn(0).getString() : "no row";
 }
-
-/// Writes beyond `bytes` fail in this process while it lives, as on a full disk.
-class FileSizeLimit {
- public:
-  explicit FileSizeLimit(rlim_t bytes) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, SIG_IGN);
-    const rlimit limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  FileSizeLimit(const FileSizeLimit&) = delete;
-  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
-  ~FileSizeLimit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, SIG_DFL);
-  }
-
- private:
-  rlimit before_{};
-};
 
 }  // namespace
 
@@ -300,7 +279,8 @@ TEST_CASE("marking a crashed experiment interrupted keeps what was finished") {
   CHECK(list.at(0).interrupted == 1);
   CHECK(list.at(1).experiment.status == Status::running);
   store.end_experiment("e2", Status::finished, "t");
-  store.mark_interrupted("e2");
+  CHECK_FALSE(store.mark_interrupted("e2"));
+  CHECK_FALSE(store.mark_interrupted("e1"));  // once
   CHECK(store.experiment("e2")->status == Status::finished);
 }
 

@@ -13,6 +13,7 @@
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
+#include "tests/support/file_size_limit.h"
 #include "tests/support/other_user.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/process/host_claims.h"
@@ -91,6 +92,19 @@ TEST_CASE("a resource of a live process is busy, one of a killed process is free
   other.kill_hard();
   CHECK(code_of_acquire(journal, ours, {"core:7", "core:1"}) == it_worked);
   CHECK(journal.leases().size() == 3);  // the dead owner still has core:0, for clean to see
+}
+
+TEST_CASE("a journal whose disk is full says what to do") {
+  const TemporaryJournal temporary;
+  LeaseJournal journal(temporary.file);
+  const auto ours = this_process("a", "a.db");
+  std::string message;
+  {
+    const FileSizeLimit limit(100);
+    CHECK(code_of_acquire(journal, ours, {"core:0"}, &message) == ErrorCode::io);
+  }
+  CHECK_THAT(message, virtrain::test::Contains("leases.db; free space on that disk)"));
+  CHECK(code_of_acquire(journal, ours, {"core:0"}) == it_worked);
 }
 
 TEST_CASE("what an owner holds is no conflict for itself, and release gives back") {

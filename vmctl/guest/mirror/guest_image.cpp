@@ -222,6 +222,16 @@ void finish_folder(const fs::path& folder, const Inputs& inputs, const nlohmann:
   for (const auto& file : {folder / "kernel", folder / "root", folder}) { sync_file(file); }
 }
 
+SuperminResult run_explained(const fs::path& images, const SuperminRequest& request) {
+  try {
+    return run_supermin(request);
+  } catch (const Error& error) {
+    std::error_code unknown;
+    const auto space = fs::space(images, unknown);  // -1 where it is not known
+    throw explain_full_disk(error, images, space.available);
+  }
+}
+
 GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgress& progress) {
   const auto say = [&](std::string_view what) {
     if (progress) { progress(what); }
@@ -233,8 +243,8 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
   needs.symlinks.insert(inputs.spec.symlinks.begin(), inputs.spec.symlinks.end());
   const WorkFolder work{make_work_folder(images)};
   say("building the guest image from installed packages");
-  const auto built = run_supermin({work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts,
-                                   inputs.spec.extra_packages, needs, inputs.spec.cancelled});
+  const auto built = run_explained(images, {work.path, inputs.kernel, inputs.spec.files, inputs.spec.texts,
+                                            inputs.spec.extra_packages, needs, inputs.spec.cancelled});
   const auto hash = content_hash(inputs, built.packages, needs);
   const nlohmann::json manifest = {{"hash", hash},
                                    {"kernel_version", inputs.kernel.version},

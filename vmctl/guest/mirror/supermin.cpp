@@ -12,11 +12,11 @@
 #include <set>
 #include <utility>
 
-#include "common/error.h"
 #include "common/files/new_file.h"
 #include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/process/private_user.h"
 
 namespace virtrain::vmctl {
@@ -229,6 +229,15 @@ fs::path make_work_folder(const fs::path& images) {
   }
   ::chmod(name.c_str(), 0755);
   return name;
+}
+
+Error explain_full_disk(const Error& failure, const fs::path& images, std::uintmax_t free_bytes) {
+  constexpr std::uintmax_t little_bytes = std::uintmax_t{16} << 20;
+  if (failure.code() != ErrorCode::io || free_bytes >= little_bytes) { return failure; }
+  return Error(failure.operation(), failure.code(),
+               fmt::format("{} ({} has {} left: free space there, or choose another folder with "
+                           "VIRTRAIN_CACHE_DIR)",
+                           failure.message(), images.string(), format_size(free_bytes)));
 }
 
 SuperminResult run_supermin(const SuperminRequest& request) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/cancelled.h"
+#include "common/error.h"
 #include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 
@@ -51,5 +52,9 @@ struct SuperminResult {
 /// Builds kernel, initrd and root from the host's installed packages, as an unprivileged user, with nothing
 /// under /etc but our own files, and checks that.
 SuperminResult run_supermin(const SuperminRequest& request);
+
+/// A failed step of the build, with what to do where its disk is full: the steps are other programs', which
+/// say that in words of their own or not at all. `free_bytes` are left below `images`.
+Error explain_full_disk(const Error& failure, const std::filesystem::path& images, std::uintmax_t free_bytes);
 
 }  // namespace virtrain::vmctl

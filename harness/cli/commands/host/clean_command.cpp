@@ -1,4 +1,5 @@
 #include <fmt/ostream.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -48,6 +49,13 @@ class Marker {
   bool mark(const std::filesystem::path& known_database, const std::string& experiment) {
     asked_.insert(experiment);
     const auto& database = known_database.empty() ? database_ : known_database;
+    if (database.empty()) {
+      log::warning(
+          "an interrupted experiment is not marked, for its database is not known; if you know it: virtrain "
+          "clean --experiment EXPERIMENT --db FILE",
+          {{"experiment", experiment}});
+      return true;
+    }
     try {
       results::Store store(database, results::Store::Mode::open);
       if (store.mark_interrupted(experiment)) {
@@ -71,7 +79,8 @@ class Marker {
   void mark_named(const std::string& experiment, const vmctl::Leftovers& found) {
     if (experiment.empty() || database_.empty() || asked_.contains(experiment)) { return; }
     const auto is_its = [&](const vmctl::LeftoverWords& one) { return one.experiment == experiment; };
-    if (found.live.contains(experiment) || std::any_of(found.foreign.begin(), found.foreign.end(), is_its)) {
+    if (found.live.contains(experiment) || std::any_of(found.foreign.begin(), found.foreign.end(), is_its) ||
+        may_be_of(found.others)) {
       return log::warning("the experiment is not marked interrupted, for it may still run",
                           {{"experiment", experiment}});
     }
@@ -81,6 +90,13 @@ class Marker {
   bool has_failed() const { return failed_; }
 
  private:
+  /// Whether the database is of one of these users: of their runs, those between two trials have nothing that
+  /// others could see.
+  bool may_be_of(const std::set<unsigned>& users) const {
+    struct stat status {};
+    return ::stat(database_.c_str(), &status) == 0 && users.contains(status.st_uid);
+  }
+
   std::filesystem::path database_;
   std::set<std::string> asked_;
   bool failed_ = false;

@@ -37,6 +37,17 @@ TEST_CASE("the guest boots the newest kernel that has its modules") {
   CHECK(kernel.modules == host.root / "lib/modules/6.1.0-10-amd64");
 }
 
+TEST_CASE("a build that fails on a full disk says where to free space") {
+  const Error failure("copy /bin/x for the guest", ErrorCode::io, "Input/output error");
+  CHECK(std::string(explain_full_disk(failure, "/cache/images", 4096).what()) ==
+        "copy /bin/x for the guest: Input/output error (/cache/images has 4KiB left: free space there, or "
+        "choose another folder with VIRTRAIN_CACHE_DIR)");
+  CHECK(std::string(explain_full_disk(failure, "/cache/images", std::uintmax_t{1} << 30).what()) ==
+        failure.what());
+  const Error cancelled("build the guest image", ErrorCode::interrupted, "cancelled");
+  CHECK(std::string(explain_full_disk(cancelled, "/cache/images", 0).what()) == cancelled.what());
+}
+
 TEST_CASE("a compressed overlay module is unpacked for init, a plain one is left where it is") {
   const FakeBoot host;
   host.add("6.8.0-1-generic", true);
