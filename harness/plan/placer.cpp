@@ -266,9 +266,9 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     const auto offer = offered_devices(devices, tenant.vgpu_type, inventory_, for_vms);
     for (auto& node : out.tenants[i].nodes) {
       const auto found = shared.find(node.hostname);
-      auto choice = found != shared.end() ? found->second : take_board(offer, allocator, out.tenants[i]);
-      shortage.add(devices, tenant.vgpu_type, static_cast<std::size_t>(out.tenants[i].gpus_per_node),
-                   choice.slots.size(), offer);
+      auto choice = found != shared.end() ? found->second : take_devices(offer, allocator, out.tenants[i]);
+      const auto gpus = static_cast<std::size_t>(out.tenants[i].gpus_per_node);
+      shortage.add(devices, tenant.vgpu_type, gpus, std::min(gpus, choice.slots.size()), offer);
       give(node, choice, macs);
       node.clique = devices.clique;
       warn_of_distance(out.case_name, node, choice);
@@ -424,24 +424,50 @@ void Placer::check_vms(const Placement& placement) {
   for (const auto& words : found.warnings) { add_once(warnings_, words); }
 }
 
-/// All GPUs and NVSwitches of what is offered, for one VM. No rank drives a switch.
-DeviceChoice Placer::take_board(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant) {
-  Offer gpus = offer, switches = offer;
+/// GPUs for a node, and beside them what no rank of backend cuda drives: NVSwitches of a whole board, and
+/// whatever shares their IOMMU groups. `gpus_per_node` may count all that is selected.
+DeviceChoice Placer::take_devices(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant) {
+  const bool for_cuda = !tenant.neighbour && tenant.workload.backend == Backend::cuda;
+  const auto has_no_rank = [&](const DeviceSlot& slot) {
+    const auto device_class = slot.device.device_class;
+    return device_class == vmctl::DeviceClass::nvswitch ||
+           (for_cuda && device_class != vmctl::DeviceClass::gpu);
+  };
+  Offer gpus = offer, others = offer;
+  std::erase_if(gpus.slots, has_no_rank);
+  std::erase_if(others.slots, std::not_fn(has_no_rank));
+  const auto is_other = [&](const std::string& id) {
+    return std::ranges::any_of(others.slots, [&](const auto& slot) { return slot.id == id; });
+  };
+  for (auto& slot : gpus.slots) { std::erase_if(slot.companions, is_other); }
+  const auto wanted = static_cast<std::size_t>(tenant.gpus_per_node);
   const auto is_switch = [](const DeviceSlot& slot) {
     return slot.device.device_class == vmctl::DeviceClass::nvswitch;
   };
-  std::erase_if(gpus.slots, is_switch);
-  std::erase_if(switches.slots, std::not_fn(is_switch));
-  const auto wanted = static_cast<std::size_t>(tenant.gpus_per_node);
-  if (switches.slots.empty() || (wanted != gpus.slots.size() && wanted != offer.slots.size())) {
-    return allocator.take(gpus, wanted);
+  const bool takes_all = wanted == offer.slots.size() && !gpus.slots.empty();
+  const bool takes_switches = wanted == gpus.slots.size() && std::ranges::any_of(others.slots, is_switch);
+  auto choice = allocator.take(gpus, takes_all ? gpus.slots.size() : wanted);
+  Offer beside;
+  for (const auto& slot : others.slots) {
+    const bool is_companion = std::ranges::any_of(choice.slots, [&](const auto& one) {
+      return one.iommu_group && one.iommu_group == slot.iommu_group;
+    });
+    if (takes_all || is_companion || (takes_switches && is_switch(slot))) { beside.slots.push_back(slot); }
   }
-  auto choice = allocator.take(gpus, gpus.slots.size());
-  const auto beside = allocator.take(switches, switches.slots.size());
-  choice.slots.insert(choice.slots.end(), beside.slots.begin(), beside.slots.end());
-  choice.reason += fmt::format(", with {}", counted(beside.slots.size(), "NVSwitch", "NVSwitches"));
-  if (tenant.ranks_per_node == tenant.gpus_per_node) { tenant.ranks_per_node = std::ssize(gpus.slots); }
-  tenant.gpus_per_node = std::ssize(gpus.slots);
+  if (beside.slots.empty()) { return choice; }
+  std::vector<std::string> words;
+  for (const auto& slot : beside.slots) {
+    choice.slots.push_back(slot);
+    if (!is_switch(slot)) { words.push_back(slot.id); }
+  }
+  const auto switches = beside.slots.size() - words.size();
+  if (switches > 0) { words.push_back(counted(switches, "NVSwitch", "NVSwitches")); }
+  choice.reason += ", with " + join(words, " ");
+  allocator.keep({beside.slots, {}, true, {}});
+  if (takes_all) {
+    if (tenant.ranks_per_node == tenant.gpus_per_node) { tenant.ranks_per_node = std::ssize(gpus.slots); }
+    tenant.gpus_per_node = std::ssize(gpus.slots);
+  }
   return choice;
 }
 

@@ -55,7 +55,7 @@ class Placer {
   std::vector<int> neighbour_cores(const Placement& placement, const Neighbour& neighbour,
                                    CoreAllocator& cores, std::vector<std::string>& problems) const;
   void check_vms(const Placement& placement);
-  DeviceChoice take_board(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant);
+  DeviceChoice take_devices(const Offer& offer, DeviceAllocator& allocator, TenantPlacement& tenant);
 
   const Scenario& scenario_;
   const vmctl::Inventory& inventory_;

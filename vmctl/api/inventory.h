@@ -43,7 +43,7 @@ inline constexpr const char* raise_cpu_quota =
 /// affinity).
 struct Inventory {
   std::string hostname;
-  std::string architecture = supported_architecture;  ///< or "aarch64"
+  std::string architecture = supported_architecture;  ///< or "aarch64", "ppc64le", …
   std::vector<Core> cores;  ///< one thread of each physical core by number, then the second threads, …
   std::vector<int>
       leased_cores;  ///< of `cores`, those another live run holds; load_inventory() leaves it empty

@@ -301,7 +301,9 @@ DeviceListing LocalHost::devices() {
   auto found = read_host_devices(root_);
   listing.devices = std::move(found.devices);
   for (auto& other : found.others) {
-    if (other.function.is_accelerator()) { listing.devices.push_back(std::move(other)); }
+    if (other.function.is_accelerator() || other.function.is_dead()) {
+      listing.devices.push_back(std::move(other));
+    }
   }
   find_users(root_, listing.devices);
   listing.reports = read_host_words(root_).gpus;

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "common/contains.h"
 #include "common/files/reading.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
+#include "vmctl/api/limits/fabric.h"
 #include "vmctl/machine/host_words.h"
 
 namespace virtrain::vmctl {
@@ -46,17 +49,19 @@ std::vector<FabricPartition> fabric_partitions_in(const std::string& list) {
   std::vector<FabricPartition> partitions;
   try {
     const auto json = parse_json_or_null(list);
-    for (const auto& entry : json.at("partitionInfo")) { partitions.push_back(partition_of(entry)); }
+    for (const auto& entry : json.at("partitionInfo")) {
+      auto partition = partition_of(entry);
+      // Of a GPU that the host's driver does not have the Fabric Manager may not know the address.
+      if (!contains(partition.gpus, std::string("0000:00:00.0"))) {
+        partitions.push_back(std::move(partition));
+      }
+    }
   } catch (const nlohmann::json::exception&) { return {}; }
   return partitions;
 }
 
 void add_fabric(const std::filesystem::path& root, Inventory& inventory) {
-  const auto& devices = inventory.devices;
-  if (std::ranges::none_of(devices,
-                           [](const auto& device) { return device.device_class == DeviceClass::nvswitch; })) {
-    return;
-  }
+  if (!has_nvlink_switches(inventory.devices)) { return; }
   inventory.fabric_mode = fabric_mode_in(read_file(root / configuration).value_or(""));
   if (inventory.fabric_mode == 1) {
     inventory.fabric_partitions = fabric_partitions_in(fabric_partition_list(root).value_or(""));

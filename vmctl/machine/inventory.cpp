@@ -51,6 +51,14 @@ std::uint64_t bytes_of_kilobytes(const std::string& text) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) << 10 : 0;
 }
 
+/// By what /proc/cpuinfo of each looks like (arch/*/kernel of Linux).
+std::string architecture_of(const std::string& cpu) {
+  if (!value_of(cpu, "CPU implementer").empty()) { return "aarch64"; }
+  if (value_of(cpu, "cpu").starts_with("POWER")) { return "ppc64le"; }
+  if (value_of(cpu, "isa").starts_with("rv")) { return "riscv64"; }
+  return value_of(cpu, "vendor_id") == "IBM/S390" ? "s390x" : supported_architecture;
+}
+
 /// "address sizes\t: 46 bits physical, 57 bits virtual" of /proc/cpuinfo.
 int physical_address_bits(const std::string& cpu) {
   const auto sizes = value_of(cpu, "address sizes");
@@ -217,7 +225,7 @@ Inventory load_machine(const fs::path& root) {
     inventory.numa_nodes[0].memory_bytes = inventory.memory_bytes;
   }
   inventory.cpu_quota_cores = cgroup_cpu_quota(root);
-  if (!value_of(cpu, "CPU implementer").empty()) { inventory.architecture = "aarch64"; }
+  inventory.architecture = architecture_of(cpu);
   inventory.address_bits = physical_address_bits(cpu);
   inventory.cpu_vendor = value_of(cpu, "vendor_id");
   inventory.cpu_model = value_of(cpu, "model name");

@@ -316,16 +316,17 @@ DeviceChoice described_nics(Slots nics, const std::vector<DeviceSlot>& devices) 
 
 /// Whether what is taken already excludes it.
 bool DeviceAllocator::clashes(const DeviceSlot& slot) const {
-  int slices = slot.mig_slices;
+  int slices = slot.mig_slices, gib = slot.mig_gib;
   for (const auto& taken : taken_) {
     if (slot.id == taken.id || are_of_one_group(slot, taken)) { return true; }
     if (!of_one_card(slot, taken)) { continue; }
     slices += taken.mig_slices;
+    gib += taken.mig_gib;
     if (slot.is_time_sliced() && taken.is_time_sliced() && slot.device.vgpu_name != taken.device.vgpu_name) {
       return true;
     }
   }
-  return slot.card_slices > 0 && slices > slot.card_slices;
+  return (slot.card_slices > 0 && slices > slot.card_slices) || (slot.card_gib > 0 && gib > slot.card_gib);
 }
 
 Slots DeviceAllocator::left_of(const Offer& offer) const {

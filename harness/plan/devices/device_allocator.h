@@ -45,6 +45,9 @@ class DeviceAllocator {
   std::vector<DeviceChoice> take_nics(const Offer& offer, std::size_t count,
                                       const std::vector<std::vector<DeviceSlot>>& near);
 
+  /// Given out already.
+  void keep(const DeviceChoice& choice);
+
  private:
   using Slots = std::vector<const DeviceSlot*>;
 
@@ -56,8 +59,6 @@ class DeviceAllocator {
   Slots nearest(const Slots& from, std::size_t count) const;
   std::vector<Slots> victim_sets(const Slots& left, const Sharing& sharing) const;
   std::vector<DeviceChoice> take_beside(const Slots& victim, const Offer& offer, const Sharing& sharing);
-  void keep(const DeviceChoice& choice);
-
   bool spread_;
   std::vector<std::vector<std::string>> partitions_;
   std::vector<DeviceSlot> taken_;

@@ -58,7 +58,7 @@ void say_what_is_no_gpu_of_ours(const DeviceSelection& select, const Inventory& 
   if (!select.addresses.empty() || (!select.vendor && select.name.empty())) { return; }
   for (const auto& device : inventory.other_devices) {
     const auto& pci = device.function;
-    if (!pci.is_accelerator()) { continue; }
+    if (!pci.is_accelerator() && !pci.is_dead()) { continue; }
     if (pci.is_dead()) {
       offer.reasons.push_back(named(device) + ": it answers with ones only (it fell off the bus)");
     } else if (is_selected(select, device, inventory)) {
@@ -253,13 +253,17 @@ int slices_of_card(const std::string& vgpu_type_name) {
 std::size_t most_on_card(const VgpuCard& card, const vmctl::VgpuType& type) {
   auto most = std::numeric_limits<std::size_t>::max();
   if (type.most_instances) { most = static_cast<std::size_t>(*type.most_instances); }
+  const int size = gibibytes(type.name);
   if (const int slices = mig_slices_of(type.name); slices > 0) {
     if (const int all = slices_of_card(type.name); all > 0) {
       most = std::min(most, static_cast<std::size_t>(all / slices));
     }
-    return most - std::min(most, card.existing);  // each takes one slice at least
+    if (type.name.ends_with("ME")) { most = 1; }  // with the card's media engines (MIG User Guide)
+    most -= std::min(most, card.existing);        // each takes one slice at least
+    // The largest type on offer is what is left of its memory.
+    return size > 0 && card.largest >= size ? std::min(most, static_cast<std::size_t>(card.largest / size))
+                                            : most;
   }
-  const int size = gibibytes(type.name);
   if (!card.is_empty || size == 0 || card.largest == 0) { return most; }
   return std::min(most, static_cast<std::size_t>(card.largest / size));
 }
@@ -279,6 +283,10 @@ void offer_vgpus(const VgpuCard& card, Offer& offer) {
       slot.device.vgpu_name = type->name;
       slot.mig_slices = mig_slices_of(type->name);
       slot.card_slices = slices_of_card(type->name);
+      if (slot.mig_slices > 0) {
+        slot.mig_gib = gibibytes(type->name);
+        slot.card_gib = card.largest;
+      }
       slot.id = fmt::format("{}#{}", device->function.address, i);
       slot.card = card_of(*device);
       offer.slots.push_back(std::move(slot));

@@ -20,6 +20,8 @@ struct DeviceSlot {
   std::vector<std::string> companions;
   int mig_slices = 0;    ///< that a MIG-backed vGPU takes of its card's
   int card_slices = 0;   ///< that the card has
+  int mig_gib = 0;       ///< of the card's memory that a MIG-backed vGPU takes
+  int card_gib = 0;      ///< of these the card has as many left; 0: unknown
   bool is_ready = true;  ///< of an adapter: a port is up
 
   /// Time-sliced vGPUs of one card are all of one size; those backed by MIG are not.

@@ -68,6 +68,19 @@ TEST_CASE("GPUs of an NVSwitch board go to a VM only where a partition joins the
                 nvswitch_board(0)) == "(planned)");
 }
 
+TEST_CASE(
+    "boards whose switches are no PCI functions have them too, and PCIe GPUs beside a board need none") {
+  auto newer = nvswitch_board(0);
+  std::erase_if(newer.devices,
+                [](const auto& device) { return device.device_class == vmctl::DeviceClass::nvswitch; });
+  CHECK_THAT(refusal(hardware_scenario("{kind: passthrough}", both_gpus), newer), Contains("error 802"));
+  auto mixed = nvswitch_board(0);
+  for (const char* address : {"0000:18:00.0", "0000:30:00.0"}) { at(mixed, address).nvlink_peers.clear(); }
+  CHECK(refusal(hardware_scenario("{kind: passthrough, select: {address: [0000:18:00.0, 0000:30:00.0]}}",
+                                  both_gpus),
+                mixed) == "(planned)");
+}
+
 TEST_CASE("a whole NVSwitch board goes to one VM, whose ranks are as many as its GPUs") {
   std::string all;
   const auto inventory = nvswitch_board(0);
@@ -189,6 +202,52 @@ TEST_CASE("an IOMMU group of two GPUs goes to one VM, and to no two") {
                                        "{gpus_per_node: 1}"),
                      inventory),
              Contains("it shares IOMMU group 90 with 0000:47:00.0"));
+}
+
+TEST_CASE("ranks of backend cuda drive GPUs only, and what shares a GPU's group goes along") {
+  auto inventory = host("r750xa");
+  const List group{"0000:17:00.0", "0000:98:00.0"};
+  for (const auto& address : group) {
+    at(inventory, address).function.iommu_group = 90;
+    at(inventory, address).function.iommu_group_members = group;
+  }
+  const std::string both = "{kind: passthrough, select: {address: [0000:17:00.0, 0000:98:00.0]}}";
+  for (const char* count : {"1", "2"}) {
+    const auto plan =
+        plan_of(hardware_scenario(both, fmt::format("{{gpus_per_node: {}}}", count)), inventory);
+    CHECK(node(plan, 0).device_addresses() == group);
+    CHECK(plan.placements[0].tenants[0].ranks_per_node == 1);
+    CHECK_THAT(node(plan, 0).devices_reason, Contains("with 0000:98:00.0"));
+  }
+  CHECK_THAT(refusal(hardware_scenario("{kind: passthrough, select: {address: [0000:98:00.1]}}",
+                                       "{gpus_per_node: 1}"),
+                     inventory),
+             Contains("needs 1 device"));
+}
+
+TEST_CASE("MIG-backed vGPUs take no more of a card's memory than it has") {
+  auto inventory = host("vendor-vfio-host");
+  for (auto& device : inventory.devices) {
+    device.vgpus.clear();
+    if (device.function.physical_function.empty()) { continue; }
+    device.vgpu_types = {{"1", "NVIDIA H100-1-20C", {}, {}},
+                         {"2", "NVIDIA H100-1-40C", {}, {}},
+                         {"3", "NVIDIA H100-1-10CME", {}, {}},
+                         {"4", "NVIDIA H100-4-40C", {}, {}},
+                         {"7", "NVIDIA H100-7-80C", {}, {}}};
+  }
+  const auto words = [&](const std::string& tenants) {
+    return refusal(hardware_scenario("{kind: vgpu}", tenants), inventory);
+  };
+  const auto three = [](const std::string& type) {
+    return fmt::format("{{nodes: 3, gpus_per_node: 1, vgpu_type: {}}}", type);
+  };
+  CHECK(words(three("H100-1-20C")) == "(planned)");
+  CHECK_THAT(words(three("H100-1-40C")), Contains("vendor-vfio-host has 2"));
+  CHECK_THAT(words(three("H100-1-10CME")), Contains("vendor-vfio-host has 1"));
+  CHECK_THAT(words("{gpus_per_node: 1, vgpu_type: H100-4-40C}, {nodes: 2, gpus_per_node: 1, vgpu_type: "
+                   "H100-1-40C}"),
+             Contains("can be given out together"));
 }
 
 TEST_CASE("a host that is not x86_64 is refused in one sentence") {

@@ -22,6 +22,10 @@ TEST_CASE("partitions as fmpm -l lists them, and what is no list has none") {
   CHECK(partitions[0].id == 8);
   CHECK(partitions[0].is_active);
   CHECK(partitions[0].gpus == std::vector<std::string>{"0000:18:00.0", "0000:30:00.0"});
+  // A GPU that the driver does not have: its address is not known, and so not the partition.
+  CHECK(fabric_partitions_in(R"({"partitionInfo": [{"partitionId": 1, "isActive": 1, "gpuInfo": [
+      {"pciBusId": "00000000:00:00.0"}]}]})")
+            .empty());
   for (const char* text : {"", "Failed to get partition list. fmReturn: -3", "{}", R"({"partitionInfo": 7})",
                            R"({"partitionInfo": [{"partitionId": "x"}]})"}) {
     CHECK(fabric_partitions_in(text).empty());

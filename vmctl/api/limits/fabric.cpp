@@ -21,11 +21,19 @@ std::size_t count_of_class(const std::vector<HostDevice>& devices, DeviceClass d
       devices, [&](const auto& device) { return device.device_class == device_class; }));
 }
 
+/// GPUs that hang on the board's switches; all where NVLinks are not known.
+bool is_of_board(const Inventory& inventory, const std::vector<std::string>& nvlink_peers) {
+  const bool is_known =
+      std::ranges::any_of(inventory.devices, [](const auto& device) { return !device.nvlink_peers.empty(); });
+  return !is_known || !nvlink_peers.empty();
+}
+
 /// In order.
-std::vector<std::string> whole_gpus(const std::vector<PlacedDevice>& devices) {
+std::vector<std::string> whole_gpus(const Inventory& inventory, const std::vector<PlacedDevice>& devices) {
   std::vector<std::string> gpus;
   for (const auto& device : devices) {
-    if (device.device_class == DeviceClass::gpu && device.grant.kind == GrantKind::passthrough) {
+    if (device.device_class == DeviceClass::gpu && device.grant.kind == GrantKind::passthrough &&
+        is_of_board(inventory, device.nvlink_peers)) {
       gpus.push_back(device.grant.address);
     }
   }
@@ -62,14 +70,25 @@ std::string lack_of_partition(const Inventory& inventory, const std::vector<std:
 
 }  // namespace
 
+bool has_nvlink_switches(const std::vector<HostDevice>& devices) {
+  constexpr std::size_t most_bridged = 4;  // without a switch: bridges, and meshes of up to eight GPUs
+  return std::ranges::any_of(devices, [](const auto& device) {
+    return device.device_class == DeviceClass::nvswitch || device.nvlink_peers.size() > most_bridged;
+  });
+}
+
 FabricLack fabric_lack(const Inventory& inventory, const std::vector<PlacedDevice>& devices) {
   const auto switches = count_of_class(inventory.devices, DeviceClass::nvswitch);
-  const auto gpus = whole_gpus(devices);
-  if (switches == 0) { return {}; }
+  const auto gpus = whole_gpus(inventory, devices);
+  if (!has_nvlink_switches(inventory.devices)) { return {}; }
   const auto lent = static_cast<std::size_t>(std::ranges::count_if(
       devices, [](const auto& device) { return device.device_class == DeviceClass::nvswitch; }));
   if (lent > 0) {
-    if (lent == switches && gpus.size() == count_of_class(inventory.devices, DeviceClass::gpu)) { return {}; }
+    const auto on_board =
+        static_cast<std::size_t>(std::ranges::count_if(inventory.devices, [&](const auto& device) {
+          return device.device_class == DeviceClass::gpu && is_of_board(inventory, device.nvlink_peers);
+        }));
+    if (lent == switches && gpus.size() == on_board) { return {}; }
     return {fmt::format("a VM gets {} of {} and {}: NVSwitches go to one VM together with all GPUs of "
                         "their board",
                         counted(lent, "NVSwitch", "NVSwitches"), switches, counted(gpus.size(), "GPU")),

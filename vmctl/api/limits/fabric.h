@@ -18,6 +18,10 @@ struct FabricLack {
 /// active partition of the Fabric Manager has just these GPUs. A VM with all switches needs all GPUs.
 FabricLack fabric_lack(const Inventory& inventory, const std::vector<PlacedDevice>& devices);
 
+/// Whether GPUs of the host are joined by NVLink switches: those of boards before NVLink 5 are PCI functions,
+/// the others show by how many GPUs each reaches.
+bool has_nvlink_switches(const std::vector<HostDevice>& devices);
+
 /// Address sets of the active partitions.
 std::vector<std::vector<std::string>> active_partitions(const Inventory& inventory);
 

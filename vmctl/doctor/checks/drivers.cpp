@@ -199,12 +199,20 @@ CheckAnswer they_can_be_cleared(const DeviceHost& host) {
 }
 
 CheckAnswer they_are_awake(const DeviceHost& host) {
-  auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
+  const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
     if (device.function.power_state == "D3cold") { return "is in D3cold"; }
     return device.function.is_dead() ? "answers with ones only" : "";
   });
-  return none_of(offenders, "every device answers",
-                 "remove and rescan it, else switch the host off and on; then write 0 to its d3cold_allowed");
+  auto answer =
+      none_of(offenders, "every device answers",
+              "remove and rescan it, else switch the host off and on; then write 0 to its d3cold_allowed");
+  if (host.demand || !offenders.empty()) { return answer; }
+  Words dead;
+  for (const auto& other : host.inventory.other_devices) {
+    if (other.function.is_dead()) { dead.push_back(other.function.address + " answers with ones only"); }
+  }
+  if (dead.empty()) { return answer; }
+  return {join(dead, "; "), "switch the host off and on: it fell off the bus", Severity::warns};
 }
 
 CheckAnswer nothing_is_left(const DeviceHost& host) {

@@ -55,10 +55,11 @@ CheckAnswer clocks_are_free(const DeviceHost& host) {
 
 /// NVSwitches that the host keeps: those that a VM has are its own business.
 bool has_nvswitches(const DeviceHost& host) {
-  const auto& devices = host.inventory.devices;
-  return has_gpus(host) && std::ranges::any_of(devices, [](const auto& device) {
-           return device.device_class == DeviceClass::nvswitch && device.function.driver != "vfio-pci";
-         });
+  std::vector<HostDevice> kept;
+  for (const auto& device : host.inventory.devices) {
+    if (device.function.driver != "vfio-pci") { kept.push_back(device); }
+  }
+  return has_gpus(host) && has_nvlink_switches(kept);
 }
 
 CheckAnswer fabric_is_up(const DeviceHost& host) {

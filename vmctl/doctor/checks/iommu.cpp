@@ -28,6 +28,7 @@ bool go_together(const DeviceHost& host, const std::string& one, const std::stri
 }
 
 CheckAnswer groups_are_their_own(const DeviceHost& host) {
+  bool all_are_gpus = true;  // then one VM may get all of them
   const auto offenders = each(host.devices(), [&](const HostDevice& device) -> std::string {
     const auto& address = device.function.address;
     Words strangers;
@@ -35,6 +36,8 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
       if (slot_of(member) != slot_of(address) && !is_bridge(host, member) &&
           !go_together(host, address, member)) {
         strangers.push_back(member);
+        const auto* other = host.find(member);
+        all_are_gpus = all_are_gpus && other != nullptr && other->device_class == DeviceClass::gpu;
       }
     }
     return strangers.empty() ? "" : "shares its IOMMU group with " + join(strangers, " ");
@@ -45,10 +48,12 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
         "device may reach another tenant's memory past the IOMMU",
         "take it off, and lend what then shares a group to one VM", Severity::warns};
   }
-  return none_of(
+  auto answer = none_of(
       offenders, "each device's group holds its own functions only",
       "move the card to another slot, or lease the whole group (devices.select allows all of it, and one VM "
       "gets it); not by the ACS override patch, which only hides the sharing");
+  if (!host.demand && all_are_gpus) { answer.severity = Severity::warns; }
+  return answer;
 }
 
 CheckAnswer interrupts_are_remapped(const DeviceHost& host) {

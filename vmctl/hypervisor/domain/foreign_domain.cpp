@@ -162,25 +162,38 @@ bool is_unassigned(pugi::xml_node node) {
   });
 }
 
-/// "0000:31:00.0" of QEMU's "vfio-pci,host=31:00.0,bus=…" or of its JSON form; nothing of other arguments.
+/// "0000:31:00.0" of QEMU's "vfio-pci,host=31:00.0,bus=…", of a sysfsdev, or of the JSON form; what else
+/// stands there as it is; nothing of other arguments.
 std::optional<std::string> host_of_argument(const std::string& argument) {
   if (argument.find("vfio-pci") == std::string::npos) { return std::nullopt; }
-  for (const std::string_view key :
-       {"sysfsdev=/sys/bus/pci/devices/", "host=", "\"host\":\"", "\"host\": \""}) {
-    const auto at = argument.find(key);
-    if (at == std::string::npos) { continue; }
-    const auto rest = std::string_view(argument).substr(at + key.size());
-    std::string address(rest.substr(0, rest.find_first_of(",\"}")));
-    return std::ranges::count(address, ':') == 1 ? "0000:" + address : address;
+  for (const auto& part : split(argument, ',')) {
+    std::string pair(trim(part));
+    for (const char unwanted : {'"', '{', '}', ' ', '\''}) { std::erase(pair, unwanted); }
+    for (const std::string_view key : {"host=", "host:", "sysfsdev=", "sysfsdev:"}) {
+      if (!pair.starts_with(key)) { continue; }
+      auto address = pair.substr(std::max(key.size(), pair.rfind('/') + 1));
+      return std::ranges::count(address, ':') == 1 ? "0000:" + address : address;
+    }
   }
   return std::nullopt;
+}
+
+/// "arg" of "qemu:arg", whatever the prefix of the name space is.
+bool has_local_name(pugi::xml_node node, std::string_view name) {
+  const std::string_view full = node.name();
+  return full.substr(full.rfind(':') + 1) == name;
 }
 
 /// Devices that libvirt hands to QEMU unread.
 std::vector<std::string> devices_of_commandline(pugi::xml_node domain) {
   std::vector<std::string> words;
-  for (auto argument : domain.child("qemu:commandline").children("qemu:arg")) {
-    if (const auto host = host_of_argument(argument.attribute("value").value())) {
+  for (auto line : domain.children()) {
+    if (!has_local_name(line, "commandline")) { continue; }
+    for (auto argument : line.children()) {
+      const auto host = has_local_name(argument, "arg")
+                            ? host_of_argument(argument.attribute("value").value())
+                            : std::nullopt;
+      if (!host) { continue; }
       words.push_back(excerpt(*host) +
                       ": it is lent by qemu:commandline, where libvirt does not say its address in the guest "
                       "(use a <hostdev> of type pci)");
@@ -331,7 +344,14 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
              " has no address in the guest yet; define the domain and take what `virsh dumpxml` prints");
     }
     const auto& bus = numbers.at(plug->bus);
-    found.devices.push_back({host_address, guest_address(bus, *plug), bus.cell});
+    const ForeignDevice device{host_address, guest_address(bus, *plug), bus.cell};
+    for (const auto& other : found.devices) {
+      if (other.host_address == device.host_address) { refuse("device " + host_address + " is lent twice"); }
+      if (other.guest_address != device.guest_address) { continue; }
+      refuse(
+          fmt::format("devices {} and {} have one address in the guest", other.host_address, host_address));
+    }
+    found.devices.push_back(device);
   }
   return found;
 }

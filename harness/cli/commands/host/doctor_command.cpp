@@ -139,10 +139,9 @@ std::string words_on_other_accelerators(const vmctl::Inventory& inventory) {
   std::vector<std::string> others, dead;
   for (const auto& device : inventory.other_devices) {
     const auto& pci = device.function;
-    if (!pci.is_accelerator()) { continue; }
     if (pci.is_dead()) {
       dead.push_back(pci.address);
-    } else if (pci.vendor != aspeed && pci.vendor != matrox) {
+    } else if (pci.is_accelerator() && pci.vendor != aspeed && pci.vendor != matrox) {
       others.push_back(fmt::format("{} ({})", pci.address, printable(device.name)));
     }
   }

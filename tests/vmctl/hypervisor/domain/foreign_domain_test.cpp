@@ -126,13 +126,17 @@ TEST_CASE("topology of others: what has no address in the guest, or none that li
               "function='0x0'/></source><address type='unassigned'/></hostdev></devices><qemu:commandline>"
               "<qemu:arg value='-device'/><qemu:arg value='vfio-pci,host=48:00.0,bus=pcie.0'/>"
               "<qemu:arg value='{\"driver\":\"vfio-pci\",\"host\":\"0000:60:00.0\"}'/>"
-              "<qemu:arg value='virtio-net,host=1'/></qemu:commandline><devices>"));
+              "<qemu:arg value='virtio-net,host=1'/></qemu:commandline>"
+              "<q:commandline xmlns:q='x'><q:arg "
+              "value='vfio-pci,x-host=1,sysfsdev=/sys/devices/pci0000:75/0000:78:00.0'/>"
+              "</q:commandline><devices>"));
   CHECK(domain.devices.size() == 1);
   const auto words = left_out_of_topology(domain, hgx_devices(), {});
-  REQUIRE(words.size() == 3);
+  REQUIRE(words.size() == 4);
   CHECK_THAT(words[0], Contains("0000:48:00.0: it is lent by qemu:commandline"));
   CHECK_THAT(words[1], Contains("0000:60:00.0: it is lent by qemu:commandline"));
-  CHECK_THAT(words[2], Contains("0000:30:00.0: its address is of type unassigned"));
+  CHECK_THAT(words[2], Contains("0000:78:00.0: it is lent by qemu:commandline"));
+  CHECK_THAT(words[3], Contains("0000:30:00.0: its address is of type unassigned"));
 }
 
 TEST_CASE("topology of others: addresses behind Intel VMD have domains of five digits") {
@@ -160,6 +164,9 @@ TEST_CASE("topology of others: what is refused, in words") {
     }
     return "not refused";
   };
+  CHECK_THAT(refused(foreign(hostdev("0x18", "0x01") + hostdev("0x30", "0x01"))),
+             Contains("have one address in the guest"));
+  CHECK_THAT(refused(foreign(hostdev("0x18", "0x01") + hostdev("0x18", "0x02"))), Contains("is lent twice"));
   CHECK_THAT(refused("no XML"), Contains("it is not XML") || Contains("no <domain>"));
   CHECK_THAT(refused("<network/>"), Contains("virsh dumpxml"));
   CHECK_THAT(refused(foreign("") + foreign("")), Contains("more than one <domain>"));
