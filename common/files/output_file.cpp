@@ -131,7 +131,9 @@ std::string operation_of(const std::filesystem::path& file) {
 void replace_at(FilePlace place, const std::filesystem::path& file, const std::function<void(int)>& write) {
   // Hidden and without the collector's ".prom" at its end: nobody reads half of it.
   constexpr mode_t own = 0600, usual = 0644;
-  const auto old = regular_file(place);
+  auto old = regular_file(place);
+  // A stranger's old file says nothing about who may read the new one.
+  if (old && old->st_uid != ::geteuid() && old->st_uid != 0) { old.reset(); }
   NewFile whole(std::move(place), file, old ? own : usual);
   write(whole.descriptor());
   whole.take_place(old ? std::optional(kept_mode(*old, whole.descriptor())) : std::nullopt);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,7 +36,10 @@ UniqueFd open_to_read(const std::filesystem::path& path, Readable kind, std::chr
 
 std::ifstream open_stream(const std::filesystem::path& path) {
   std::ifstream stream;
-  if (const auto file = open_to_read(path)) {
+  constexpr auto proc = 0x9fa0;  // PROC_SUPER_MAGIC: its files may wait for ever
+  struct statfs where {};
+  const auto file = open_to_read(path);
+  if (file && ::fstatfs(file.get(), &where) == 0 && where.f_type != proc) {
     stream.open("/proc/self/fd/" + std::to_string(file.get()), std::ios::binary);
   }
   return stream;

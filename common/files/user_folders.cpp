@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "common/error.h"
@@ -38,6 +39,12 @@ bool is_of_somebody_else(const fs::path& folder) {
   return ::geteuid() == 0 && owner_of(folder).value_or(0) != 0;
 }
 
+/// What leave_folders_of_others() has taken out.
+std::string& left_folders() {
+  static std::string words;
+  return words;
+}
+
 fs::path home_of_account() {
   const passwd* account = ::getpwuid(::geteuid());
   return account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "/";
@@ -61,7 +68,7 @@ fs::path user_folder(const char* name, const char* below_home) {
 }
 
 std::string passed_over_folders() {
-  std::string found;
+  std::string found = left_folders();
   for (const char* name : {"HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"}) {
     const auto folder = folder_in(name);
     if (folder.empty() || !is_of_somebody_else(folder)) { continue; }
@@ -69,6 +76,17 @@ std::string passed_over_folders() {
                          owner_of(folder).value_or(0));
   }
   return found;
+}
+
+void leave_folders_of_others() {
+  left_folders() = passed_over_folders();
+  for (char** entry = environ; ::geteuid() == 0 && *entry != nullptr;) {
+    const std::string name(*entry, std::strcspn(*entry, "="));
+    const bool is_foreign = name.starts_with("XDG_") && is_of_somebody_else(folder_in(name.c_str()));
+    // The list moves up where one is taken out.
+    if (!is_foreign || ::unsetenv(name.c_str()) != 0) { ++entry; }
+  }
+  if (is_of_somebody_else(folder_in("HOME"))) { ::setenv("HOME", home_folder().c_str(), 1); }
 }
 
 void make_own_folder(const fs::path& folder, unsigned mode) {

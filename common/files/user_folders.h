@@ -18,6 +18,9 @@ std::filesystem::path user_folder(const char* variable, const char* below_home);
 
 /// Which of $HOME and the XDG variables root passes over, as "HOME (/home/ada, of user 1000)"; empty: none.
 std::string passed_over_folders();
+/// Takes these out of our environment: as root what we start (mpirun, its ranks) would read settings and load
+/// libraries from them. Before any thread is started.
+void leave_folders_of_others();
 
 /// Makes the folder and its parents, the last one with exactly `mode`, whatever the umask; one that exists
 /// loses what `mode` does not allow. Throws Error where it is no folder, another user's or behind a link of

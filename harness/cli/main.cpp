@@ -200,6 +200,7 @@ int main(int argc, char** argv) {
   using namespace virtrain;
   std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no work; finish_output() sees it
   try {
+    leave_folders_of_others();
     harness::leave_first_process();
     harness::complete_search_path();
     return harness::run(argc, argv);

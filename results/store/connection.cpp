@@ -265,11 +265,24 @@ void Store::Connection::harden() {
 
 /// Page by page; a run may be writing to the file. Nothing that is in it is run.
 void Store::Connection::copy_file(std::chrono::milliseconds busy_timeout) {
-  constexpr int all_pages = -1;
+  constexpr int pages_of_piece = 4096;
+  constexpr std::uintmax_t most_bytes = std::uintmax_t{16} << 30;
+  if (const auto bytes = std::filesystem::file_size(file); bytes > most_bytes) {
+    throw Error("copy the database", ErrorCode::bad_input,
+                fmt::format("{} has {} bytes (allowed: {})", file.string(), bytes, most_bytes));
+  }
+  clock_->begin_step();
   SQLite::Database source(file.string(), SQLite::OPEN_READONLY, static_cast<int>(busy_timeout.count()),
                           own_journal_vfs());
   // Where another process holds it, the step says so by its result and not by an exception.
-  if (SQLite::Backup(*database_, source).executeStep(all_pages) != SQLITE_DONE) {
+  SQLite::Backup backup(*database_, source);
+  int result = SQLITE_OK;
+  while (result == SQLITE_OK && !clock_->is_late()) { result = backup.executeStep(pages_of_piece); }
+  if (result == SQLITE_OK) {
+    throw Error("copy the database", ErrorCode::timeout,
+                file.string() + ": the copy takes too long; copy the file to a local disk first");
+  }
+  if (result != SQLITE_DONE) {
     throw Error("copy the database", ErrorCode::busy,
                 file.string() + ": another process holds it; wait until it is done");
   }

@@ -112,6 +112,15 @@ bool is_guarded(std::string_view text) {
   constexpr std::string_view starts[] = {"=",      "+",      "-",      "@",      "\t",     "\r",
                                          "'",      "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66",
                                          "\ufe62", "\ufe63", "\ufe6b", "\u2212"};
+  // What a spreadsheet passes over: blanks, line ends and two wider blanks.
+  for (bool is_blank = true; is_blank;) {
+    is_blank = false;
+    for (const std::string_view blank : {" ", "\n", "\u00a0", "\u3000"}) {
+      if (!text.starts_with(blank)) { continue; }
+      text.remove_prefix(blank.size());
+      is_blank = true;
+    }
+  }
   return std::ranges::any_of(starts, [&](std::string_view start) { return text.starts_with(start); });
 }
 
@@ -123,7 +132,7 @@ std::string csv_field(const nlohmann::json& value) {
   if (value.is_null()) { return ""; }
   auto text = value.is_string() ? printable(value.get<std::string>()) : canonical_json(value);
   if (value.is_string() && !text.empty() && is_guarded(text)) { text.insert(0, "'"); }
-  if (text.find_first_of("\",\r\n") == std::string::npos) { return text; }
+  if (text.find_first_of("\",;\r\n") == std::string::npos) { return text; }
   std::string quoted = "\"";
   for (const char c : text) { quoted += c == '"' ? std::string("\"\"") : std::string(1, c); }
   return quoted + '"';

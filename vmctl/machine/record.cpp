@@ -11,6 +11,7 @@
 #include <string>
 
 #include "common/error.h"
+#include "common/files/open_folder.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/text/text.h"
@@ -87,13 +88,16 @@ constexpr std::array<std::string_view, 5> services = {"nv-fabricmanage", "nvidia
 class Recording {
  public:
   explicit Recording(const fs::path& folder) : name_(folder.string()) {
-    if (::mkdir(folder.c_str(), 0755) != 0) {
+    const auto normal = fs::absolute(folder).lexically_normal();
+    const FilePlace place(normal.has_filename() ? normal : normal.parent_path(), "record this host");
+    if (::mkdirat(place.folder.get(), place.name.c_str(), 0755) != 0) {
       if (errno == EEXIST) {
         throw Error("record this host", ErrorCode::bad_input, name_ + " exists already (name a new folder)");
       }
       throw errno_error("make the folder " + name_, errno);
     }
-    root_ = UniqueFd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    root_ = UniqueFd(
+        ::openat(place.folder.get(), place.name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!root_) { throw errno_error("open the folder " + name_, errno); }
   }
 

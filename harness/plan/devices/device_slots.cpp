@@ -247,6 +247,20 @@ int slices_of_card(const std::string& vgpu_type_name) {
   return has("Blackwell") ? 0 : has("A30-") ? 4 : 7;
 }
 
+/// GiB, as vGPU types count them, of cards that MIG cuts (NVIDIA vGPU User Guide: the whole card's type); 0:
+/// not known. What is on offer does not say it: MIG-backed types are those of the instances that were made.
+int memory_of_card(const std::string& vgpu_type_name) {
+  constexpr std::pair<std::string_view, int> cards[] = {
+      {"A30-", 24},   {"A100-", 40}, {"A100D-", 80},  {"A100X-", 80},  {"A800-", 40},
+      {"A800D-", 80}, {"H100-", 80}, {"H100L-", 94},  {"H100XM-", 80}, {"H100XL-", 94},
+      {"H800-", 80},  {"H20-", 96},  {"H200X-", 141}, {"H200-", 141}};
+  const auto name = std::string_view(vgpu_type_name).substr(vgpu_type_name.rfind(' ') + 1);
+  for (const auto& [prefix, memory] : cards) {
+    if (name.starts_with(prefix)) { return memory; }
+  }
+  return 0;
+}
+
 /// Each function of an SR-IOV card offers a type as long as there is room for one more, so that their number
 /// says nothing. The driver may say how many a card holds; else, of MIG-backed ones, its slices do, and on an
 /// empty card the largest type says how much memory there is.
@@ -260,9 +274,8 @@ std::size_t most_on_card(const VgpuCard& card, const vmctl::VgpuType& type) {
     }
     if (type.name.ends_with("ME")) { most = 1; }  // with the card's media engines (MIG User Guide)
     most -= std::min(most, card.existing);        // each takes one slice at least
-    // The largest type on offer is what is left of its memory.
-    return size > 0 && card.largest >= size ? std::min(most, static_cast<std::size_t>(card.largest / size))
-                                            : most;
+    const int memory = memory_of_card(type.name);
+    return size > 0 && memory > 0 ? std::min(most, static_cast<std::size_t>(memory / size)) : most;
   }
   if (!card.is_empty || size == 0 || card.largest == 0) { return most; }
   return std::min(most, static_cast<std::size_t>(card.largest / size));
@@ -285,7 +298,7 @@ void offer_vgpus(const VgpuCard& card, Offer& offer) {
       slot.card_slices = slices_of_card(type->name);
       if (slot.mig_slices > 0) {
         slot.mig_gib = gibibytes(type->name);
-        slot.card_gib = card.largest;
+        slot.card_gib = memory_of_card(type->name);
       }
       slot.id = fmt::format("{}#{}", device->function.address, i);
       slot.card = card_of(*device);
