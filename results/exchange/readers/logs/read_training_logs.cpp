@@ -322,7 +322,9 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
     if (line.starts_with("Namespace(")) {
       const bool on_cpu = line.find("device='cpu'") != line.npos;
       world_size = on_cpu ? std::nullopt : option_in(line, "world_size");
-      if (world_size == 1) { world_size.reset(); }  // the default, which stays where Slurm started the processes
+      if (world_size == 1) {
+        world_size.reset();
+      }  // the default, which stays where Slurm started the processes
       batch_size = option_in(line, "batch_size");
     }
     const auto speed = line.starts_with("Epoch: [") ? meter(line, "img/s") : std::nullopt;
