@@ -236,3 +236,13 @@ TEST_CASE("dllogger's steps fall wherever its lines have them") {
     CHECK_THAT(trial.invalid_reason, Contains("the steps fall from about 800 to 100"));
   }
 }
+
+TEST_CASE("a second tool's output in a file is said to be left out") {
+  auto settings = of_trials;
+  settings.nodes = 1;
+  const std::string text =
+      "Model: resnet50\nTotal img/sec on 4 GPU(s): 400.0 +-4.9\n# nThread 1 nGpus 2 minBytes 8 maxBytes 8\n";
+  const ImportedText got("h.log", text, settings);
+  CHECK(got.trials().size() == 1);
+  CHECK_THAT(got.report.report.notes.at(0), Contains("from line 3 on there is output of nccl-tests too"));
+}
