@@ -28,8 +28,8 @@ std::string tf_run(const std::string& model, int batch, const char* total, const
       std::string(variables) == "horovod" ? "horovod/" : "/", variables, total);
 }
 
-std::string sample(const std::string& metric, double value, const std::string& unit,
-                   const std::string& labels) {
+std::string perfkit_sample(const std::string& metric, double value, const std::string& unit,
+                           const std::string& labels) {
   return fmt::format(R"({{"metric":"{}","value":{},"unit":"{}","test":"t","run_uri":"r","labels":"{}"}})",
                      metric, value, unit, labels) +
          "\n";
@@ -101,8 +101,8 @@ TEST_CASE("lines of ReFrame 3 of one test and moment are one run, with or withou
 
 TEST_CASE("PerfKitBenchmarker's throughput of one GPU stands beside the total, and must fit it") {
   const std::string labels = "|model:resnet-50|,|num_gpus:8|";
-  const auto text = sample("Average throughput per GPU", 150, "images/sec", labels) +
-                    sample("Total throughput", 1200, "images/sec", labels);
+  const auto text = perfkit_sample("Average throughput per GPU", 150, "images/sec", labels) +
+                    perfkit_sample("Total throughput", 1200, "images/sec", labels);
   auto settings = of_trials;
   settings.nodes = 1;
   const auto trials = ImportedText("p.json", text, settings).trials();
@@ -136,7 +136,8 @@ TEST_CASE("options that contradict what a file says of its nodes and devices are
   CHECK(ImportedText("r.log", tasks, of_shape(2, 8)).trials().size() == 1);
 
   for (const char* label : {"num_vms", "vm_count"}) {
-    const auto text = sample("Throughput", 1200, "images/sec", fmt::format("|num_gpus:4|,|{}:2|", label));
+    const auto text =
+        perfkit_sample("Throughput", 1200, "images/sec", fmt::format("|num_gpus:4|,|{}:2|", label));
     CHECK_THAT(refusal_of("p.json", text, of_shape(1, 4)), Contains("of 2 nodes, and --nodes says 1"));
   }
   std::string steps = "Namespace(model='resnet50', device='cuda', batch_size=32, world_size=8, rank=0)\n";
@@ -170,11 +171,12 @@ TEST_CASE("labels of PerfKitBenchmarker's settings tell figures apart, whatever 
       {"numa_nodes:1", "numa_nodes:2"}};
   for (const auto& [one, other] : labels) {
     CAPTURE(one);
-    const ImportedText got("p.json",
-                           sample("b", 1, "MB/s", fmt::format("|{}|,|zone:a|,|run_number:0|", one)) +
-                               sample("b", 2, "MB/s", fmt::format("|{}|,|zone:b|,|run_number:1|", other)) +
-                               sample("b", 3, "MB/s", fmt::format("|{}|,|zone:c|,|vm_1_vm_count:1|", other)),
-                           of_probes);
+    const ImportedText got(
+        "p.json",
+        perfkit_sample("b", 1, "MB/s", fmt::format("|{}|,|zone:a|,|run_number:0|", one)) +
+            perfkit_sample("b", 2, "MB/s", fmt::format("|{}|,|zone:b|,|run_number:1|", other)) +
+            perfkit_sample("b", 3, "MB/s", fmt::format("|{}|,|zone:c|,|vm_1_vm_count:1|", other)),
+        of_probes);
     CHECK(probe_figures(got.probes()).size() == 2);
   }
 }
