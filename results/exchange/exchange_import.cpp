@@ -176,6 +176,13 @@ void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const Impo
   }
   if (format == FileFormat::jsonl) { require_json(lines); }
   if (!unit.found_in_folder) { refuse_idle_options(format, lines, unit.settings); }
+  for (const auto& log : logs) {
+    if (const auto other = find_other_log(*log.lines, format)) {
+      importer.note(fmt::format(
+          "from line {} on there is output of {} too, which is left out: give it as a file of its own",
+          other->line, format_name(other->format)));
+    }
+  }
   switch (format) {
     case FileFormat::jsonl:
       return read_jsonl(lines, importer);

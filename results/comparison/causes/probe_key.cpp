@@ -156,22 +156,26 @@ std::string settings_words(const ProbeSettings& settings) {
 }
 
 ProbeFigures probe_figures(const std::vector<Probe>& probes) {
-  std::map<ProbeKey, std::map<std::string, std::set<std::string>>> transports;
+  using OfArms = std::map<std::string, std::set<std::string>>;
+  std::map<ProbeKey, OfArms> transports, devices;
   std::vector<ProbeKey> keys;
   keys.reserve(probes.size());
   for (const auto& probe : probes) {
     keys.push_back(key_of(probe));
     transports[keys.back()][probe.arm].insert(probe.transport);
+    devices[keys.back()][probe.arm].insert(text_in(probe.detail, "device"));
   }
-  // Arms differ in the transport that they bring along; that of several in one arm was chosen.
-  const auto is_chosen = [&](const ProbeKey& key) {
-    return std::ranges::any_of(transports.at(key), [](const auto& arm) { return arm.second.size() > 1; });
+  // Arms differ in the transport and the device that they bring along; that of several in one arm was chosen.
+  const auto is_chosen = [](const OfArms& arms) {
+    return std::ranges::any_of(arms, [](const auto& arm) { return arm.second.size() > 1; });
   };
   ProbeFigures figures;
   for (std::size_t i = 0; i < probes.size(); ++i) {
     const auto& probe = probes[i];
     auto key = keys[i];
-    if (is_chosen(keys[i])) { key.transport = probe.transport; }
+    if (is_chosen(transports.at(keys[i]))) { key.transport = probe.transport; }
+    const auto device = text_in(probe.detail, "device");
+    if (!device.empty() && is_chosen(devices.at(keys[i]))) { key.settings["device"] = device; }
     auto& readings = figures[key][probe.arm];
     readings.values.push_back(probe.value);
     if (probe.bus_bytes_per_second) { readings.bus.push_back(*probe.bus_bytes_per_second); }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -26,6 +27,50 @@ std::string time_at(std::optional<double> seconds) {
   return iso8601(static_cast<std::int64_t>(*seconds * nanoseconds_per_second));
 }
 
+std::optional<Scope> scope_in_name(const std::string& name) {
+  auto words = lower(name);
+  std::ranges::replace_if(
+      words, [](char c) { return c == ' ' || c == '-'; }, '_');
+  const auto has = [&](const char* word) { return words.find(word) != words.npos; };
+  if (has("per_gpu") || has("per_cpu") || has("per_device") || has("per_rank") || has("per_process") ||
+      has("per_task") || has("pergpu")) {
+    return Scope::rank;
+  }
+  if (has("total") || has("aggregate") || has("overall")) { return Scope::trial; }
+  return std::nullopt;
+}
+
+bool is_part(double part, double total, std::int64_t devices) {
+  constexpr double give = 0.05;
+  return std::abs(part * static_cast<double>(devices) - total) <= give * total;
+}
+
+namespace {
+
+/// Refuses GPUs of a node, and processes, that do not fit the options.
+void check_shape(const TrainingFigure& figure, const ImportSettings& settings, std::int64_t nodes,
+                 std::int64_t gpus, const LineReader& lines) {
+  if (figure.gpus_per_node && *figure.gpus_per_node != gpus) {
+    lines.refuse("{} in this file is of {} on each node, and --gpus-per-node says {}: leave it out",
+                 figure.what, counted(*figure.gpus_per_node, "GPU"), gpus);
+  }
+  if (!figure.tasks) { return; }
+  if (settings.ranks && *settings.ranks != *figure.tasks) {
+    lines.refuse("{} in this file is of {}, and --ranks says {}: leave --ranks out", figure.what,
+                 counted(*figure.tasks, "process", "processes"), *settings.ranks);
+  }
+  const bool is_usual = *figure.tasks == nodes || *figure.tasks == nodes * gpus || gpus == 0;
+  if (!settings.ranks && !is_usual) {
+    lines.refuse(
+        "{} in this file is of {}, one for each GPU or each node, and {} with {} are {}: mend --nodes and "
+        "--gpus-per-node, or give --ranks {} if they share GPUs or nodes",
+        figure.what, counted(*figure.tasks, "process", "processes"), counted(nodes, "node"),
+        counted(gpus, "GPU"), counted(nodes * gpus, "GPU"), *figure.tasks);
+  }
+}
+
+}  // namespace
+
 nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,
                         const LineReader& lines) {
   auto record = record_of(settings, lines);
@@ -39,7 +84,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   }
   const auto nodes = figure.nodes ? figure.nodes : settings.nodes;
   if (!nodes) { lines.refuse("this file cannot say how many nodes its processes ran on: give --nodes"); }
-  std::optional<std::int64_t> gpus = settings.gpus_per_node;
+  std::optional<std::int64_t> gpus = settings.gpus_per_node ? settings.gpus_per_node : figure.gpus_per_node;
   if (!gpus && figure.gpus && *figure.gpus % *nodes == 0) { gpus = *figure.gpus / *nodes; }
   if (gpus && *gpus > 0 && figure.gpus && *figure.gpus != *nodes * *gpus) {
     lines.refuse(
@@ -53,6 +98,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   if (!gpus) {
     lines.refuse("this file cannot say how many GPUs a node had: give --gpus-per-node (0 for none)");
   }
+  check_shape(figure, settings, *nodes, *gpus, lines);
   const auto devices = settings.ranks.value_or(*nodes * std::max<std::int64_t>(*gpus, 1));
   if (devices > 1 && figure.scope && settings.scope && *figure.scope != *settings.scope) {
     lines.refuse("{} in this file has the scope {}: leave --scope out, or give --scope {}", figure.what,

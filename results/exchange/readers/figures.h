@@ -25,10 +25,19 @@ struct TrainingFigure {
   std::string what = "the throughput";    ///< for messages
   std::optional<std::int64_t> gpus = {};  ///< of the whole job, where the file says it
   nlohmann::json environment = nlohmann::json::object();
-  std::optional<Scope> scope = {};              ///< whose throughput it is, where the file says it
-  std::optional<std::int64_t> batch_size = {};  ///< of a rank, likewise
-  std::optional<std::int64_t> nodes = {};       ///< likewise
+  std::optional<Scope> scope = {};                 ///< whose throughput it is, where the file says it
+  std::optional<std::int64_t> batch_size = {};     ///< of a rank, likewise
+  std::optional<std::int64_t> nodes = {};          ///< likewise
+  std::optional<std::int64_t> gpus_per_node = {};  ///< likewise
+  std::optional<std::int64_t> tasks = {};  ///< processes of the whole job: one for each GPU or each node
 };
+
+/// Whose a throughput is, by what it is called: of one device ("throughput_per_gpu") or of all ("Total
+/// throughput"); nothing if it does not say.
+std::optional<Scope> scope_in_name(const std::string& name);
+
+/// Whether the throughput of one device, times their number, is that of the job.
+bool is_part(double part, double total, std::int64_t devices);
 
 /// The trial of the figure. Asks for case, nodes, GPUs of a node, and, above one GPU, for its scope.
 nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& settings,

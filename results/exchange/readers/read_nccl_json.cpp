@@ -28,6 +28,13 @@ json nccl_base(const json& document, const std::string& collective, const Import
   const auto& devices = member(config, "devices");
   const auto threads = number_of(member(config, "nthreads")), gpus = number_of(member(config, "ngpus"));
   constexpr double most = 1e6;
+  const auto count = [&](const char* key) {
+    const auto& value = member(config, key);
+    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+  };
+  if (const auto launch = launch_settings(count("agg_iters"), count("graph")); !launch.empty()) {
+    base["detail"]["settings"] = launch;
+  }
   const bool is_known = threads && gpus && *threads >= 1 && *gpus >= 1 && *threads * *gpus < most;
   NcclRanks ranks;
   if (devices.is_array() && !devices.empty()) {

@@ -78,6 +78,7 @@ class NcclTestsReader {
     }
     check_ranks();
     device_.clear();
+    launch_ = json::object();
     ranks_ = {};
     listed_of_test_.clear();
     concluded_ = false;
@@ -171,6 +172,7 @@ class NcclTestsReader {
     const auto word = [&](std::size_t i) { return i < words.size() ? words[i] : std::string_view(); };
     const bool is_start = word(1) == "Collective" && word(2) == "test" && word(3) == "starting:";
     if ((is_start || word(1) == "nThread") && has_rows_) { finish_test(); }
+    if (word(1) == "nThread") { read_settings(words); }
     if (is_start) {
       const auto name = nccl_collective(std::string(word(4)), settings_, lines_);
       if (!name.empty()) { collective_ = name; }
@@ -185,6 +187,17 @@ class NcclTestsReader {
     } else if (word(1) == "Avg" && word(2) == "bus" && word(3) == "bandwidth") {
       concluded_ = true;
     }
+  }
+
+  /// "… agg iters: 8 … graph: 10" of the first line: figures of several operations in a launch, or of a
+  /// captured graph, are others than those of one by one, "agg iters: 1" and "graph: 0".
+  void read_settings(const std::vector<std::string_view>& words) {
+    std::optional<std::int64_t> aggregated, graph;
+    for (std::size_t i = 1; i + 1 < words.size(); ++i) {
+      if (words[i] == "graph:") { graph = parse_integer(words[i + 1]); }
+      if (words[i] == "iters:" && words[i - 1] == "agg") { aggregated = parse_integer(words[i + 1]); }
+    }
+    launch_ = launch_settings(aggregated, graph);
   }
 
   /// "# Rank 0 Group 0 Pid 1 on HOST device 0 [0000:07:00] NVIDIA A100", the group only of newer versions.
@@ -294,6 +307,7 @@ class NcclTestsReader {
     ranks_.complete(probe, settings_);
     if (!device_.empty()) { probe["detail"]["device"] = device_; }
     probe["detail"]["source"] = "nccl-tests";
+    if (!launch_.empty()) { probe["detail"]["settings"] = launch_; }
     importer_.add(probe, lines_.position());
   }
 
@@ -322,6 +336,7 @@ class NcclTestsReader {
   RecordImporter& importer_;
   std::string collective_;
   std::string device_;
+  json launch_ = json::object();  ///< how operations are launched, where that is not one by one
   NcclRanks ranks_;
   std::set<std::pair<std::string, std::int64_t>> listed_of_test_;  ///< group and rank, of the present test
   bool counts_wrong_ = true;
@@ -359,6 +374,13 @@ std::string collective_in_name(const std::string& name) {
     first = end;
   }
   return found.size() == 1 ? *found.begin() : "";
+}
+
+json launch_settings(std::optional<std::int64_t> aggregated, std::optional<std::int64_t> graph) {
+  json settings = json::object();
+  if (aggregated.value_or(1) != 1) { settings["agg_iters"] = *aggregated; }
+  if (graph.value_or(0) != 0) { settings["graph"] = *graph; }
+  return settings;
 }
 
 void NcclRanks::add(const std::string& host, const std::string& group, std::optional<std::int64_t> rank,

@@ -45,6 +45,9 @@ struct BandwidthPair {
 /// empty if they can, or the collective's factor does not depend on the ranks.
 std::string contradiction(const std::string& collective, const BandwidthPair& row, std::int64_t ranks);
 
+/// How operations are launched, where that is not one by one: {"agg_iters": 8, "graph": 10}.
+nlohmann::json launch_settings(std::optional<std::int64_t> aggregated, std::optional<std::int64_t> graph);
+
 /// What the program measures, by its name; --collective if that says nothing. Refuses two that differ.
 std::string nccl_collective(const std::string& program, const ImportSettings& settings,
                             const LineReader& lines);

@@ -7,6 +7,7 @@
 
 #include "common/text/json.h"
 #include "common/text/printable.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
@@ -25,57 +26,29 @@ std::string label_in(const std::string& labels, const std::string& name) {
   return end == std::string::npos ? "" : labels.substr(begin, end - begin);
 }
 
-/// Labels that say where a sample was taken, when, and what else came out: they differ between runs of the
-/// same figure. All others tell figures apart.
+/// Labels that say where a sample was taken, on what software and when, and what else came out: they differ
+/// between runs and arms of the same figure. All others tell figures apart, whatever they are called.
 bool is_of_the_run(std::string_view name) {
-  static const std::set<std::string, std::less<>> names = {"perfkitbenchmarker_version",
-                                                           "cloud",
-                                                           "zone",
-                                                           "region",
-                                                           "image",
-                                                           "machine_type",
-                                                           "vm_count",
-                                                           "os_info",
-                                                           "os_type",
-                                                           "kernel_release",
-                                                           "kernel_command_line",
-                                                           "cpu_info",
-                                                           "cpu_version",
-                                                           "cpu_vuln",
-                                                           "driver",
-                                                           "cuda_version",
-                                                           "cudnn_version",
-                                                           "nccl_version",
-                                                           "hostname",
-                                                           "hosts",
-                                                           "user",
-                                                           "owner",
-                                                           "project",
-                                                           "run_number",
-                                                           "run_uri",
-                                                           "iteration",
-                                                           "time",
-                                                           "start_time",
-                                                           "end_time",
-                                                           "timestamp",
-                                                           "elapsed_time",
-                                                           "count",
-                                                           "size",
-                                                           "num_nodes",
-                                                           "nvidia_driver_version",
-                                                           "sha",
-                                                           "commit",
-                                                           "command",
-                                                           "command_line",
-                                                           "cmd"};
-  static constexpr std::array<std::string_view, 16> endings = {
-      "_zone",  "_region", "_image", "_machine_type", "_count", "_error", "_time",     "_algbw",
-      "_busbw", "_uuid",   "_id",    "_version",      "_ip",    "_name",  "_location", "_price"};
-  static constexpr std::array<std::string_view, 7> beginnings = {
-      "vm_", "default_", "data_disk", "boot_disk", "Rank ", "gpu_", "lscpu"};
-  return names.contains(name) || name.find("disk") != name.npos || name.find("numa") != name.npos ||
-         std::ranges::any_of(endings, [&](auto ending) { return name.ends_with(ending); }) ||
-         std::ranges::any_of(beginnings, [&](auto beginning) { return name.starts_with(beginning); });
+  static const std::set<std::string, std::less<>> names = {
+      // the run
+      "run_uri", "sample_uri", "run_number", "iteration", "owner", "user", "project", "timestamp", "time",
+      "start_time", "end_time", "elapsed_time", "perfkitbenchmarker_version",
+      // the machine
+      "cloud", "zone", "region", "image", "machine_type", "hostname", "hosts", "node_name", "num_nodes",
+      "num_vms", "vm_count", "vm_ids", "vm_names", "os_info", "os_type", "kernel_release",
+      "kernel_command_line", "cpu_info", "cpu_version", "cpu_vuln", "numa_node_count", "num_cpus",
+      "sending_machine_type", "receiving_machine_type", "gpu_uuid",
+      // its software
+      "driver", "nvidia_driver_version", "gpu_driver_version", "cuda_version", "cuda_toolkit_version",
+      "cudnn_version", "nccl_version", "sha", "commit", "command", "command_line", "cmd",
+      // what else came out, or is a column of its own
+      "size", "count", "algbw", "busbw", "error", "out_of_place_time", "out_of_place_algbw",
+      "out_of_place_busbw", "out_of_place_error", "in_place_time", "in_place_algbw", "in_place_busbw",
+      "in_place_error"};
+  // "vm_1_vm_count" of one machine of several, and "Rank 0" with the host and device of a rank.
+  const bool is_of_machine = name.starts_with("vm_") && name.size() > 3 && is_digit(name[3]);
+  const bool is_of_rank = name.starts_with("Rank ") && name.size() > 5 && is_digit(name[5]);
+  return names.contains(name) || is_of_machine || is_of_rank;
 }
 
 /// {"operation": "all_reduce"} of "|operation:all_reduce|,|size:8|,|zone:a|".
@@ -100,6 +73,10 @@ class PerfKitReader {
 
   void read() {
     while (lines_.next()) {
+      if (!trim(lines_.line()).empty()) { note_total(parse_record(lines_)); }
+    }
+    lines_.rewind();
+    while (lines_.next()) {
       if (!trim(lines_.line()).empty()) { take(parse_record(lines_)); }
     }
     if (importer_.report().trials + importer_.report().probes == 0) {
@@ -109,6 +86,37 @@ class PerfKitReader {
   }
 
  private:
+  /// What samples of one run have in common.
+  static std::string run_of(const json& sample) {
+    return text_in(sample, "run_uri") + "\n" + text_in(sample, "test") + "\n" + text_in(sample, "labels");
+  }
+
+  void note_total(const json& sample) {
+    const auto value = number_of(member(sample, "value"));
+    const bool is_total = scope_in_name(text_in(sample, "metric")) == Scope::trial;
+    if (value && is_total && is_images_per_second(text_in(sample, "unit"))) {
+      totals_[run_of(sample)].push_back(*value);
+    }
+  }
+
+  /// Beside the total of its run the figure of one GPU is the same figure again, and must fit it.
+  bool is_part_of_total(const json& sample, const std::string& metric, double value, const json& record) {
+    const auto found = totals_.find(run_of(sample));
+    if (scope_in_name(metric) != Scope::rank || found == totals_.end()) { return false; }
+    const auto devices =
+        settings_.ranks.value_or(record["nodes"].get<std::int64_t>() *
+                                 std::max<std::int64_t>(record["gpus_per_node"].get<std::int64_t>(), 1));
+    const auto fits = [&](double total) { return is_part(value, total, devices); };
+    if (std::ranges::none_of(found->second, fits)) {
+      lines_.refuse(
+          "{} is {} and the total of the same run is {}, which are not {}: mend --nodes, "
+          "--gpus-per-node or --ranks",
+          excerpt(metric), value, found->second.front(), counted(devices, "device"));
+    }
+    left_out_.add(metric + " beside the total");
+    return true;
+  }
+
   void take(const json& sample) {
     const auto metric = text_in(sample, "metric"), unit = text_in(sample, "unit");
     const auto value = number_of(member(sample, "value"));
@@ -136,7 +144,8 @@ class PerfKitReader {
       figure.case_name += "/" + model;
       figure.environment["model"] = model;
     }
-    figure.nodes = count_of(labels, "num_nodes");
+    figure.nodes = nodes_of(labels);
+    figure.scope = scope_in_name(metric);
     figure.gpus = count_of(labels, "total_gpus");
     // PerfKitBenchmarker asks one virtual machine for it.
     const auto of_one = count_of(labels, "num_gpus");
@@ -149,9 +158,18 @@ class PerfKitReader {
     const auto batch = parse_integer(label_in(labels, "batch_size"));
     if (batch && *batch > 0) { figure.batch_size = batch; }
     auto record = trial_of(figure, settings_, lines_);
+    if (is_part_of_total(sample, metric, value, record)) { return; }
     if (record["started_at"].is_null()) { record["started_at"] = value_json(time_of(sample)); }
     if (record["precision"].is_null()) { record["precision"] = value_json(label_in(labels, "precision")); }
     importer_.add(record, lines_.position());
+  }
+
+  /// Benchmarks name the machines of a job differently.
+  static std::optional<std::int64_t> nodes_of(const std::string& labels) {
+    for (const char* name : {"num_nodes", "num_vms", "vm_count"}) {
+      if (const auto nodes = count_of(labels, name)) { return nodes; }
+    }
+    return std::nullopt;
   }
 
   static std::optional<std::int64_t> count_of(const std::string& labels, const char* name) {
@@ -185,6 +203,7 @@ class PerfKitReader {
   const ImportSettings& settings_;
   RecordImporter& importer_;
   LeftOut left_out_;
+  std::map<std::string, std::vector<double>> totals_;  ///< by run
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ struct ReframeRun {
   json facts = json::object();    ///< where it ran: system, partition, environ; and its result if it failed
   std::string completed_at = {};  ///< in UTC; empty where the line has no time with a zone
   bool failed = false;
-  std::string key = {};  ///< what lines of one run have in common, where each has one variable
+  std::optional<std::int64_t> tasks = {}, gpus_per_node = {}, nodes = {};  ///< where it says so
 };
 
 /// A variable in images a second.
@@ -37,17 +37,44 @@ struct Throughput {
   double value = 0;
 };
 
-/// Whose a throughput is, by what its variable is called: of one device or of all; nothing if it does not
-/// say.
-std::optional<Scope> scope_in_name(const std::string& name) {
-  const auto words = lower(name);
-  const auto has = [&](const char* word) { return words.find(word) != words.npos; };
-  if (has("per_gpu") || has("per_cpu") || has("per_device") || has("per_rank") || has("per_process") ||
-      has("per_task") || has("pergpu")) {
-    return Scope::rank;
+/// What lines of one variable each say of a run: other runs' lines may stand between them.
+struct OpenRun {
+  ReframeRun run;
+  std::string test, job, time;  ///< as they stand there; the job's number may be missing
+  std::vector<Throughput> throughputs = {};
+};
+
+/// A count of one or more; nothing of "null" and other text.
+std::optional<std::int64_t> count_of_cell(std::string_view text) {
+  constexpr std::int64_t most = 1'000'000;
+  const auto count = parse_integer(trim(text));
+  return count && *count >= 1 && *count <= most ? count : std::nullopt;
+}
+
+/// Nodes of "n1,n2"; nothing of a list in another form.
+std::optional<std::int64_t> nodes_in(std::string_view list) {
+  if (trim(list).empty() || list == "null" || list == "None" || list.find('[') != list.npos) {
+    return std::nullopt;
   }
-  if (has("total") || has("aggregate") || has("overall")) { return Scope::trial; }
-  return std::nullopt;
+  return std::ranges::count(list, ',') + 1;
+}
+
+/// Seconds of the day of "2021-06-24T00:27:06.101+02:00", and its day: log files have a zone or none.
+std::optional<std::pair<std::string, double>> moment_of(const std::string& time) {
+  constexpr std::size_t day = 10, clock = 19;
+  if (time.size() < clock || time[day] != 'T') { return std::nullopt; }
+  const auto part = [&](std::size_t at) { return parse_integer(time.substr(at, 2)); };
+  const auto hour = part(11), minute = part(14), second = part(17);
+  if (!hour || !minute || !second) { return std::nullopt; }
+  return std::pair(time.substr(0, day), static_cast<double>((*hour * 60 + *minute) * 60 + *second));
+}
+
+/// Whether lines of these times may be of one run, whose variables are written one after the other.
+bool are_of_one_moment(const std::string& first, const std::string& second) {
+  if (first == second) { return true; }
+  constexpr double most_seconds = 5;
+  const auto one = moment_of(first), other = moment_of(second);
+  return one && other && one->first == other->first && std::abs(one->second - other->second) <= most_seconds;
 }
 
 /// "partition" of "system:partition", and the variable of "system:partition:variable".
@@ -77,6 +104,11 @@ class ReframeReader {
   void read() {
     is_json(lines_) ? read_report(read_document(lines_)) : read_lines();
     finish_run();
+    for (auto& one : open_runs_) {
+      run_ = one.run;
+      throughputs_ = std::move(one.throughputs);
+      finish_run();
+    }
     if (figures_taken() == 0) {
       lines_.refuse(
           "no performance variable of it is in images per second, bytes per second, FLOP/s or seconds");
@@ -142,6 +174,13 @@ class ReframeReader {
                             .value_or(time_at(number_of(member(test, "job_completion_time_unix"))));
     run_.failed = text_in(test, "result").starts_with("fail");
     if (run_.failed) { run_.facts["result"] = "fail"; }
+    const auto count = [&](const char* key) { return count_of_cell(dump_json(member(test, key))); };
+    run_.tasks = count("num_tasks");
+    run_.gpus_per_node = count("num_gpus_per_node");
+    for (const char* key : {"job_nodelist", "nodelist"}) {
+      const auto& list = member(test, key);
+      if (list.is_array() && !list.empty()) { run_.nodes = std::ssize(list); }
+    }
     if (run_.test.empty()) { lines_.refuse("a test case of the report without a name"); }
     const auto taken = figures_taken();
     for (const auto& [key, value] : member(test, "perfvalues").items()) {
@@ -184,6 +223,9 @@ class ReframeReader {
     run.completed_at =
         in_utc(cell("job_completion_time")).value_or(time_at(parse_number(cell("job_completion_time_unix"))));
     run.failed = cell("result") == "fail";
+    run.tasks = count_of_cell(cell("num_tasks"));
+    run.gpus_per_node = count_of_cell(cell("num_gpus_per_node"));
+    run.nodes = nodes_in(cell("job_nodelist"));
     if (run.failed) { run.facts["result"] = "fail"; }
     const auto taken = figures_taken();
     constexpr std::string_view suffix = "_value";
@@ -215,15 +257,34 @@ class ReframeReader {
     // The unit is the last cell; where a site put it directly behind the value, the test's tags are.
     const auto next = std::next(found);
     const bool is_unit_next = next != cells.end() && !next->starts_with("ref=");
-    // A run with several variables has a line for each.
-    const auto job = std::ranges::find_if(cells, [](const auto& cell) { return cell.starts_with("jobid="); });
-    const auto key = job == cells.end() ? "" : cells[0] + "|" + cells[2] + "|" + *job;
-    if (key.empty() || key != run_.key) {
-      finish_run();
-      run_ = {cells[2].substr(0, cells[2].find(" on ")), facts_in(cells[2]), in_utc(cells[0]).value_or(""),
-              false, key};
-    }
+    const auto named = [&](std::string_view name) {
+      const auto cell = std::ranges::find_if(cells, [&](const auto& one) { return one.starts_with(name); });
+      return cell == cells.end() ? "" : cell->substr(name.size());
+    };
+    run_ = {cells[2].substr(0, cells[2].find(" on ")), facts_in(cells[2]), in_utc(cells[0]).value_or("")};
+    run_.tasks = count_of_cell(named("num_tasks="));
+    run_.gpus_per_node = count_of_cell(named("num_gpus_per_node="));
     add(found->substr(0, at), found->substr(at + 1), is_unit_next ? *next : cells.back());
+    for (auto& throughput : std::exchange(throughputs_, {})) {
+      run_of_line(cells[2], named("jobid="), cells[0], throughput.name).throughputs.push_back(throughput);
+    }
+  }
+
+  /// The run that a line belongs to: it has a line for each variable, and each variable once.
+  OpenRun& run_of_line(const std::string& test, const std::string& job, const std::string& time,
+                       const std::string& variable) {
+    constexpr std::size_t most_looked_at = 100;  // lines of other runs between those of one
+    const auto begin = open_runs_.size() - std::min(open_runs_.size(), most_looked_at);
+    for (auto i = begin; i < open_runs_.size(); ++i) {
+      auto& one = open_runs_[i];
+      const bool is_same_job = one.job == job || one.job.empty() || job.empty();
+      const bool has_variable =
+          std::ranges::any_of(one.throughputs, [&](const auto& known) { return known.name == variable; });
+      if (one.test == test && is_same_job && !has_variable && are_of_one_moment(one.time, time)) {
+        return one;
+      }
+    }
+    return open_runs_.emplace_back(OpenRun{run_, test, job, time});
   }
 
   /// Several throughputs of one run are one figure in several scopes: of the whole job counts, and those of a
@@ -252,6 +313,9 @@ class ReframeReader {
     TrainingFigure figure{
         total->value, run_.test, total->name, {}, {{"source", "reframe"}, {"metric", total->name}}};
     figure.scope = scope_in_name(total->name);
+    figure.nodes = run_.nodes;
+    figure.gpus_per_node = run_.gpus_per_node;
+    figure.tasks = run_.tasks;
     figure.environment.update(run_.facts);
     auto record = trial_of(figure, settings_, lines_);
     for (const auto& one : figures) { check_part(one, *total, record); }
@@ -265,9 +329,7 @@ class ReframeReader {
     const auto devices =
         settings_.ranks.value_or(record["nodes"].get<std::int64_t>() *
                                  std::max<std::int64_t>(record["gpus_per_node"].get<std::int64_t>(), 1));
-    constexpr double give = 0.05;
-    const double sum = part.value * static_cast<double>(devices);
-    if (std::abs(sum - total.value) > give * total.value) {
+    if (!is_part(part.value, total.value, devices)) {
       lines_.refuse("{} is {} and {} is {}, which are not {}: mend --nodes, --gpus-per-node or --ranks",
                     excerpt(part.name), part.value, excerpt(total.name), total.value,
                     counted(devices, "device"));
@@ -309,6 +371,7 @@ class ReframeReader {
   std::vector<std::string> columns_;
   ReframeRun run_;
   std::vector<Throughput> throughputs_;  ///< of that run
+  std::vector<OpenRun> open_runs_;       ///< of files with a line for each variable
   std::int64_t failed_rows_ = 0;         ///< with figures
   LeftOut left_out_;
 };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 #include <map>
 
 #include "common/error.h"
@@ -252,6 +254,7 @@ class SuperBenchReader {
       const auto [gpus, throughput] = throughput_of(case_name, ranks);
       record.update(
           {{"record", "trial"}, {"nodes", 1}, {"gpus_per_node", gpus}, {"images_per_second", throughput}});
+      mark_missing(case_name, ranks, record);
       record["case"] = settings_.case_name.empty() ? case_name : settings_.case_name;
       record["precision"] = training.precision == unknown_precision ? json() : json(training.precision);
       record["batch_size"] = value_json(settings_.batch_size);
@@ -266,8 +269,15 @@ class SuperBenchReader {
   std::pair<std::int64_t, double> throughput_of(const std::string& case_name,
                                                 const std::map<std::int64_t, double>& ranks) const {
     double sum = 0;
-    for (const auto& [rank, value] : ranks) { sum += value; }
-    if (ranks.begin()->first >= 0) { return {std::ssize(ranks), sum}; }
+    for (const auto& [rank, value] : ranks) { sum += rank >= 0 || ranks.size() == 1 ? value : 0; }
+    if (const auto last = ranks.rbegin()->first; last >= 0) {
+      check_beside_ranks(case_name, ranks, sum);
+      if (settings_.gpus_per_node && *settings_.gpus_per_node != last + 1) {
+        lines_.refuse("the throughput of {} is of {}, and --gpus-per-node says {}: leave --gpus-per-node out",
+                      case_name, counted(last + 1, "rank"), *settings_.gpus_per_node);
+      }
+      return {last + 1, sum};
+    }
     if (!settings_.gpus_per_node) {
       lines_.refuse(
           "the throughput of {} is given without ranks: of how many GPUs is the node? give --gpus-per-node",
@@ -282,6 +292,44 @@ class SuperBenchReader {
     }
     const bool of_one_gpu = settings_.scope == Scope::rank;
     return {gpus, of_one_gpu ? sum * static_cast<double>(gpus) : sum};
+  }
+
+  /// A figure without a rank beside those of ranks is one of them all: their mean or their sum, no more GPUs.
+  void check_beside_ranks(const std::string& case_name, const std::map<std::int64_t, double>& ranks,
+                          double sum) const {
+    const auto found = ranks.find(-1);
+    if (found == ranks.end()) { return; }
+    constexpr double give = 0.05;
+    const auto [low, high] = std::minmax_element(
+        std::next(ranks.begin()), ranks.end(),
+        [](const auto& first, const auto& second) { return first.second < second.second; });
+    const bool is_of_one =
+        found->second >= (1 - give) * low->second && found->second <= (1 + give) * high->second;
+    const bool is_sum = std::abs(found->second - sum) <= give * sum;
+    if (!is_of_one && !is_sum) {
+      lines_.refuse(
+          "the throughput of {} is {} without a rank, and {} is the sum of its ranks: they do not belong "
+          "together",
+          case_name, found->second, sum);
+    }
+    importer_.note(fmt::format("{}: the figure without a rank ({}) is left out, those of its ranks are there",
+                               excerpt(case_name), found->second));
+  }
+
+  /// A node of which a rank is missing has no throughput that could be compared.
+  void mark_missing(const std::string& case_name, const std::map<std::int64_t, double>& ranks,
+                    json& record) const {
+    std::int64_t expected = 0;
+    for (const auto& [rank, value] : ranks) {
+      if (rank > expected) { break; }
+      expected = rank + 1;
+    }
+    if (expected > ranks.rbegin()->first) { return; }
+    const auto words = fmt::format("rank {} of {} has no throughput: the sum is not that of the node",
+                                   expected, ranks.rbegin()->first + 1);
+    record["valid"] = false;
+    record["invalid_reason"] = words;
+    importer_.note(fmt::format("the trial of {} has no verdict: {}", excerpt(case_name), words));
   }
 
   LineReader& lines_;

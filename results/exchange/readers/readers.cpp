@@ -137,6 +137,21 @@ std::optional<FileFormat> recognise_format(LineReader& lines) {
   return format;
 }
 
+std::optional<OtherLog> find_other_log(LineReader& lines, FileFormat format) {
+  static constexpr std::array logs = {
+      FileFormat::tf_cnn_benchmarks, FileFormat::nccl_tests, FileFormat::torchvision, FileFormat::horovod,
+      FileFormat::dllogger,          FileFormat::mlperf,     FileFormat::nvbandwidth};
+  if (std::ranges::find(logs, format) == logs.end()) { return std::nullopt; }
+  std::optional<OtherLog> other;
+  while (!other && lines.next()) {
+    const auto line = without_rank_tag(lines.line());
+    const auto found = trim(line).empty() ? std::nullopt : format_by_mark(line);
+    if (found && *found != format) { other = OtherLog{*found, lines.number()}; }
+  }
+  lines.rewind();
+  return other;
+}
+
 bool is_dllogger_of_terminal(std::string_view line) {
   return line.starts_with("DLL 20") && line.find(" - ") != line.npos;
 }

@@ -17,6 +17,13 @@ inline constexpr double seconds_per_microsecond = 1e-6;
 
 /// The format that the lines look like; nothing if they look like none. Rewinds.
 std::optional<FileFormat> recognise_format(LineReader& lines);
+/// A log of another tool in the same file, which its reader passes over.
+struct OtherLog {
+  FileFormat format;
+  std::int64_t line = 0;
+};
+/// The first one in a log of this format; nothing if there is none. Rewinds.
+std::optional<OtherLog> find_other_log(LineReader& lines, FileFormat format);
 /// Whether nothing is on any of the lines. Rewinds.
 bool is_empty(LineReader& lines);
 /// Whether the first line with anything on it begins as a JSON object does. Rewinds.

@@ -50,6 +50,11 @@ class HorovodReader {
         lines_.refuse("the batch size is \"{}\", it must be a whole number above zero", excerpt(batch));
       }
     }
+    // "Number of GPUs: 4"
+    const auto said = behind(line, "Number of ");
+    if (const auto colon = said.find("s: "); colon != said.npos && said.find(' ') == colon + 2) {
+      said_devices_ = parse_integer(trim(said.substr(colon + 2)));
+    }
     if (line.starts_with("Iter #")) { read_step(line); }
     if (line.starts_with("Img/sec per ")) { of_one_ = figure_of(line); }
     if (line.starts_with("Total img/sec on ")) { read_total(line); }
@@ -96,8 +101,16 @@ class HorovodReader {
     figure_.images_per_second = total;
     figure_.what = "the total";
     figure_.scope = Scope::trial;
+    if (said_devices_ && *said_devices_ != *devices) {
+      lines_.refuse(
+          "the total is of {}, and a line \"Number of …\" above says {}: they do not belong together",
+          counted(*devices, "device"), *said_devices_);
+    }
     check_parts(*devices);
-    const bool on_gpus = in.rest().starts_with(" GPU") || in.rest().starts_with(" /gpu");
+    // "GPU(s)", "/gpu:0(s)", and accelerators of other names: "HPU(s)", "XPU(s)".
+    const bool on_gpus =
+        lower(std::string(in.rest().substr(0, in.rest().find(':')))).find("cpu") == std::string::npos &&
+        !in.rest().starts_with(" /cpu");
     auto settings = settings_;
     if (on_gpus) {
       figure_.gpus = *devices;
@@ -110,6 +123,7 @@ class HorovodReader {
     importer_.add(record, lines_.position());
     figure_ = {};
     of_one_.reset();
+    said_devices_.reset();
     steps_.clear();
   }
 
@@ -156,6 +170,7 @@ class HorovodReader {
   RecordImporter& importer_;
   TrainingFigure figure_;
   std::optional<double> of_one_;  ///< images a second of one device
+  std::optional<std::int64_t> said_devices_;
   std::vector<StepSpeed> steps_;
   std::optional<double> last_total_;
   std::int64_t last_devices_ = 0, again_ = 0;

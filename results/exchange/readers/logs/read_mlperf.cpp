@@ -70,6 +70,7 @@ class MlperfReader {
   void take(const json& line) {
     const auto key = text_in(line, "key");
     const auto& value = member(line, "value");
+    take_shape(key, value);
     if (key == "submission_benchmark") {
       benchmark_ = value.is_string() ? value.get<std::string>() : "";
     } else if (key == "run_start") {
@@ -91,6 +92,16 @@ class MlperfReader {
       run_->was_aborted = text_in(metadata, "status") == "aborted";
       finish();
     }
+  }
+
+  void take_shape(const std::string& key, const json& value) {
+    constexpr std::int64_t most = 1'000'000;
+    const auto number = number_of(value);
+    if (!number || *number < 1 || *number > most) { return; }
+    const auto count = static_cast<std::int64_t>(*number);
+    if (key == "number_of_nodes") { nodes_ = count; }
+    if (key == "number_of_ranks") { ranks_ = count; }
+    if (key == "accelerators_per_node") { gpus_per_node_ = count; }
   }
 
   void take_rate(const json& value, Rates& rates) const {
@@ -145,8 +156,11 @@ class MlperfReader {
     if (rates.count > 1) {
       importer_.note(fmt::format("the harmonic mean of {} throughput records", rates.count));
     }
-    const TrainingFigure figure{
+    TrainingFigure figure{
         rates.count > 0 ? rates.mean() : 0, benchmark_, "throughput", {}, {{"source", "mlperf"}}};
+    figure.nodes = nodes_;
+    figure.gpus_per_node = gpus_per_node_;
+    figure.tasks = ranks_;
     auto record = trial_of(figure, settings_, lines_);
     if (rates.count == 0) { record["images_per_second"] = nullptr; }
     mark_fall(record, rates.speeds, lines_, importer_);
@@ -167,6 +181,7 @@ class MlperfReader {
   const ImportSettings& settings_;
   RecordImporter& importer_;
   std::string benchmark_;
+  std::optional<std::int64_t> nodes_, ranks_, gpus_per_node_;  ///< where the log says so
   std::optional<MlperfRun> run_;
   std::int64_t runs_ = 0;
   LeftOut left_out_;

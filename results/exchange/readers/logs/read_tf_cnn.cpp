@@ -48,6 +48,13 @@ struct TfLog {
   std::int64_t last_step = 0;
   std::optional<double> loss_first, loss_last;
   std::map<std::int64_t, MeanSpeed> speeds;  ///< by step
+  std::int64_t total_line = 0;               ///< of the latest total
+  std::string again_at;          ///< where a preamble stands behind a total, and that total's line
+  std::string first_model;       ///< of the first preamble
+  std::int64_t first_batch = 0;  ///< of a device, likewise
+  std::string first_devices;     ///< likewise
+  bool is_mixed = false;         ///< preambles name several models or batches of a device
+  bool lists_differ = false;     ///< and devices
   bool is_one_job() const { return has_workers || lists_all_ranks || variables == "horovod"; }
 
   /// Devices of the whole job; nothing if the preamble is not there.
@@ -112,6 +119,22 @@ void read_preamble(const LineReader& lines, std::string_view line, TfLog& log) {
   if (words.size() == 3 && words[1] == "per" && words[2] == "device") {
     log.device_batch = batch_of(lines, line);
   }
+}
+
+/// Where a preamble stands behind a total another run, or another process' copy of the log, begins.
+void notice_restart(const LineReader& lines, std::string_view line, TfLog& log) {
+  const auto model = preamble(line, "Model:"), devices = preamble(line, "Devices:");
+  const bool is_preamble = model || devices || preamble(line, "Batch size:");
+  if (is_preamble && log.total_line > 0 && log.again_at.empty()) {
+    log.again_at = fmt::format("a preamble begins on line {}, behind the total on line {}", lines.number(),
+                               log.total_line);
+  }
+  if (model && log.first_model.empty()) { log.first_model = *model; }
+  if (devices && log.first_devices.empty()) { log.first_devices = *devices; }
+  log.is_mixed = log.is_mixed || (model && *model != log.first_model) ||
+                 (log.device_batch && log.first_batch > 0 && *log.device_batch != log.first_batch);
+  log.lists_differ = log.lists_differ || (devices && *devices != log.first_devices);
+  if (log.first_batch == 0) { log.first_batch = log.device_batch.value_or(0); }
 }
 
 /// 204.8 of "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228".
@@ -196,6 +219,7 @@ TfLog read_log(LineReader& lines) {
       }
       if (log.totals.size() == most_totals) { lines.refuse("more than {} lines of totals", most_totals); }
       log.totals.push_back(*value);
+      log.total_line = lines.number();
       ++open_totals;
     } else if (line.starts_with(rule)) {
       open_totals = std::max<std::int64_t>(open_totals - 1, 0);
@@ -203,6 +227,7 @@ TfLog read_log(LineReader& lines) {
       read_step(line, lines.number(), log);
     } else {
       read_preamble(lines, line, log);
+      notice_restart(lines, line, log);
     }
   }
   if (log.totals.empty()) {
@@ -216,6 +241,19 @@ TfLog read_log(LineReader& lines) {
         log.totals.back());
   }
   return log;
+}
+
+/// Refuses a file of several runs: their settings would be taken for those of one. Processes that know
+/// nothing of each other may follow each other where the user says so.
+void refuse_several_runs(const LineReader& lines, const TfLog& log, const ImportSettings& settings) {
+  if (log.again_at.empty()) { return; }
+  const bool are_equal =
+      std::ranges::all_of(log.totals, [&](double total) { return total == log.totals.front(); });
+  const bool is_whole = settings.scope == Scope::trial && (log.lists_differ || !are_equal);
+  if (log.is_one_job() || log.totals.size() == 1 || is_whole || (log.is_mixed && settings.scope)) {
+    lines.refuse("{}: two runs in one file, which cannot be one trial; split it, a file for each run",
+                 log.again_at);
+  }
 }
 
 /// Refuses several totals of which nobody said whose they are: their devices cannot be counted either.
@@ -406,6 +444,7 @@ void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& setti
   std::optional<std::int64_t> ranks = 0;  // nothing if a log does not list its devices
   for (const auto& [lines, index] : logs) {
     TfLog log = read_log(*lines);
+    refuse_several_runs(*lines, log, settings);
     require_scope(*lines, log, settings);
     count_processes(*lines, log, settings);
     ranks = ranks && log.devices() ? std::optional(*ranks + *log.devices()) : std::nullopt;

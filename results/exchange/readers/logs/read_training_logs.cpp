@@ -40,9 +40,10 @@ std::optional<std::string_view> meter(std::string_view line, std::string_view na
 
 /// What a run of dllogger says about itself.
 struct DlloggerRun {
-  std::map<std::string, double> summary;                ///< throughputs of the whole run, by name
-  std::map<std::string, std::string> units;             ///< of a name, where a METADATA record states it
-  std::map<std::string, std::vector<StepSpeed>> steps;  ///< throughputs of single steps, by name
+  std::map<std::string, double> summary;                 ///< throughputs of the whole run, by name
+  std::map<std::string, std::string> units;              ///< of a name, where a METADATA record states it
+  std::map<std::string, std::vector<StepSpeed>> steps;   ///< throughputs of single steps, by name
+  std::map<std::string, std::vector<StepSpeed>> epochs;  ///< and of epochs
   json parameters;  ///< how the program was called; null where it does not say
   std::int64_t records = 0;
 };
@@ -69,6 +70,14 @@ std::optional<std::string> throughput_name(const DlloggerRun& run) {
     if (run.summary.contains(name) && counts_images(run, name)) { return name; }
   }
   return std::nullopt;
+}
+
+/// Whether a step's figure of this name is a speed, and none of a validation.
+bool is_speed_of_training(const std::string& name) {
+  const bool is_speed = name.ends_with("ips") || name.find("throughput") != name.npos;
+  static constexpr std::array others = {"val", "eval", "test", "infer"};
+  return is_speed &&
+         std::ranges::none_of(others, [&](const char* other) { return name.find(other) != name.npos; });
 }
 
 /// Throughputs of the run that do not count images, with what they count.
@@ -170,15 +179,36 @@ class DlloggerReader {
     // The summary of the run has no step: "step": []. It comes in several records, one for each verbosity.
     const bool is_summary = type == "LOG" && (step.is_array() || step.is_string()) && step.empty();
     if (is_summary && data.is_object()) { take_summary(data); }
-    const bool is_step = type == "LOG" && step.is_array() && step.size() > 1;
-    if (is_step && data.is_object()) { take_step(data); }
+    const bool is_step = step.is_number_integer() || (step.is_array() && step.size() > 1);
+    const bool is_epoch = step.is_array() && step.size() == 1;
+    if (type == "LOG" && (is_step || is_epoch) && data.is_object()) {
+      take_step(data, is_step ? run_.steps : run_.epochs);
+    }
   }
 
-  void take_step(const json& data) {
-    for (const char* name : dllogger_names) {
-      const auto value = number_of(member(data, name));
-      if (value && *value > 0) { run_.steps[name].push_back({*value, lines_.number()}); }
+  void take_step(const json& data, std::map<std::string, std::vector<StepSpeed>>& steps) {
+    constexpr std::size_t most_names = 20;
+    for (const auto& [name, one] : data.items()) {
+      const auto value = number_of(one);
+      if (!value || *value <= 0 || !is_speed_of_training(name)) { continue; }
+      if (steps.size() < most_names || steps.contains(name)) {
+        steps[name].push_back({*value, lines_.number()});
+      }
     }
+  }
+
+  /// Speeds of the steps, else of the epochs: under the name of the summary where they have it, else under
+  /// the surest of others, which fall when it does.
+  const std::vector<StepSpeed>& speeds_of(const std::string& name) const {
+    static const std::vector<StepSpeed> none;
+    for (const auto* steps : {&run_.steps, &run_.epochs}) {
+      if (const auto same = steps->find(name); same != steps->end()) { return same->second; }
+      for (const char* sure : dllogger_names) {
+        if (const auto other = steps->find(sure); other != steps->end()) { return other->second; }
+      }
+      if (!steps->empty()) { return steps->begin()->second; }
+    }
+    return none;
   }
 
   void add_parameters(const json& data) {
@@ -238,7 +268,7 @@ class DlloggerReader {
     }
     figure.batch_size = count_in(run_.parameters, "batch_size");
     auto record = trial_of(figure, settings_, lines_);
-    mark_fall(record, run_.steps[*name], lines_, importer_);
+    mark_fall(record, speeds_of(*name), lines_, importer_);
     importer_.add(record, lines_.position());
     run_ = {};
   }
@@ -249,6 +279,19 @@ class DlloggerReader {
   DlloggerRun run_;
   LeftOut left_out_;
 };
+
+/// 8 of "world_size=8" in the line "Namespace(…, world_size=8, …)", which torchvision prints of its options.
+std::optional<std::int64_t> option_in(std::string_view line, std::string_view name) {
+  for (auto at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
+    const auto value = line.substr(at + name.size());
+    const bool begins = at > 0 && (line[at - 1] == ' ' || line[at - 1] == '(');
+    if (!begins || !value.starts_with('=')) { continue; }
+    const auto count = parse_integer(value.substr(1, value.find_first_of(",)") - 1));
+    constexpr std::int64_t most = 1'000'000;
+    return count && *count >= 1 && *count <= most ? count : std::nullopt;
+  }
+  return std::nullopt;
+}
 
 /// 10 of "Epoch: [0]  [  10/5005]"; nothing of a line of another form.
 std::optional<std::int64_t> step_of(std::string_view line) {
@@ -271,11 +314,19 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   std::int64_t count = 0, first = 0;
   std::optional<double> loss;
   std::string epoch;
-  std::optional<std::int64_t> step;
+  std::optional<std::int64_t> step, world_size, batch_size;
   std::vector<StepSpeed> speeds;
   LeftOut left_out;
   while (lines.next()) {
     const auto line = without_rank_tag(lines.line());
+    if (line.starts_with("Namespace(")) {
+      const bool on_cpu = line.find("device='cpu'") != line.npos;
+      world_size = on_cpu ? std::nullopt : option_in(line, "world_size");
+      if (world_size == 1) {
+        world_size.reset();
+      }  // the default, which stays where Slurm started the processes
+      batch_size = option_in(line, "batch_size");
+    }
     const auto speed = line.starts_with("Epoch: [") ? meter(line, "img/s") : std::nullopt;
     if (!speed) { continue; }
     if (!lines.has_end()) {
@@ -306,6 +357,8 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
   }
   TrainingFigure figure{
       static_cast<double>(count) / seconds_per_image, "", "img/s", {}, {{"source", "torchvision"}}};
+  figure.gpus = world_size;
+  figure.batch_size = batch_size;
   figure.environment["log_lines"] = count;
   auto record = trial_of(figure, settings, lines);
   left_out.report(importer);
