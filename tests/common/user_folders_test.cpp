@@ -1,6 +1,7 @@
 #include "common/files/user_folders.h"
 
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -64,6 +65,19 @@ TEST_CASE("row 13: root keeps out of a user's home, whatever HOME says") {
     CHECK(words.find("HOME (" + theirs.string() + ", of user 65534)") == 0);
     CHECK(words.find("XDG_DATA_HOME") != std::string::npos);
     CHECK(words.find("XDG_CACHE_HOME") == std::string::npos);
+    // In a child, whose environment may change: what it starts finds nothing of theirs.
+    const pid_t child = ::fork();
+    if (child == 0) {
+      leave_folders_of_others();
+      const char* cache = std::getenv("XDG_CACHE_HOME");
+      const bool is_left = std::string(std::getenv("HOME")) == "/root" &&
+                           std::getenv("XDG_DATA_HOME") == nullptr && cache != nullptr &&
+                           (ours / "cache").string() == cache && passed_over_folders() == words;
+      ::_exit(is_left ? 0 : 1);
+    }
+    int status = -1;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
   }
   const Environment own({{"HOME", ours.string()}, {"XDG_STATE_HOME", ""}});
   CHECK(home_folder() == ours);
