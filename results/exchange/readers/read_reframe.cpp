@@ -60,7 +60,7 @@ std::optional<std::int64_t> nodes_in(std::string_view list) {
 }
 
 /// Seconds of the day of "2021-06-24T00:27:06.101+02:00", and its day: log files have a zone or none.
-std::optional<std::pair<std::string, double>> moment_of(const std::string& time) {
+std::optional<std::pair<std::string, double>> clock_time_of(const std::string& time) {
   constexpr std::size_t day = 10, clock = 19;
   if (time.size() < clock || time[day] != 'T') { return std::nullopt; }
   const auto part = [&](std::size_t at) { return parse_integer(time.substr(at, 2)); };
@@ -73,7 +73,7 @@ std::optional<std::pair<std::string, double>> moment_of(const std::string& time)
 bool are_of_one_moment(const std::string& first, const std::string& second) {
   if (first == second) { return true; }
   constexpr double most_seconds = 5;
-  const auto one = moment_of(first), other = moment_of(second);
+  const auto one = clock_time_of(first), other = clock_time_of(second);
   return one && other && one->first == other->first && std::abs(one->second - other->second) <= most_seconds;
 }
 
