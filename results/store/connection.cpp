@@ -188,7 +188,8 @@ Store::Connection::Connection(std::filesystem::path path, Mode mode, std::chrono
     throw Error(operation, ErrorCode::not_found,
                 fmt::format("{} does not exist ({})", file.string(), first_words));
   }
-  const auto opened = mode == Mode::copy ? file : find_place(operation, mode);
+  const bool has_place = mode != Mode::copy && file != ":memory:";  // SQLite's name for no file at all
+  const auto opened = has_place ? find_place(operation, mode) : file;
   guarded(operation, [&] {
     const int create = mode == Mode::open ? 0 : SQLite::OPEN_CREATE;
     database_.emplace(mode == Mode::copy ? "" : opened.string(), SQLite::OPEN_READWRITE | create,

@@ -146,7 +146,7 @@ TEST_CASE("of an input without an end no more is kept than a file may unpack to"
   CHECK(read_file(kept.path()) == table(1));
 }
 
-TEST_CASE("a temporary file is in TMPDIR and has no name; where there is no room, that is said") {
+TEST_CASE("a temporary file is in TMPDIR and has no name, and where there is no room, that is said") {
   const TemporaryFolder folder;
   ::setenv("TMPDIR", folder.path.c_str(), 1);
   TemporaryText text, small;
