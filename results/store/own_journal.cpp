@@ -1,5 +1,6 @@
 #include "results/store/own_journal.h"
 
+#include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -84,6 +85,20 @@ int full_path(sqlite3_vfs* vfs, const char* name, int most_bytes, char* full) {
   return SQLITE_OK;
 }
 
+/// Replaces open(2) in SQLite, which opens FIFOs as it opens files and then waits for their other end. It
+/// opens folders too, to synchronize them.
+int open_without_waiting(const char* path, int flags, int mode) {
+  const int opened = ::open(path, flags | O_NONBLOCK | O_NOCTTY, mode);
+  if (opened < 0) { return opened; }
+  struct stat status {};
+  if (::fstat(opened, &status) == 0 && (S_ISREG(status.st_mode) || S_ISDIR(status.st_mode))) {
+    return opened;
+  }
+  ::close(opened);
+  errno = ENXIO;
+  return -1;
+}
+
 }  // namespace
 
 const char* own_journal_vfs() {
@@ -94,6 +109,8 @@ const char* own_journal_vfs() {
     own.pNext = nullptr;
     own.xOpen = open_own;
     own.xFullPathname = full_path;
+    usual_vfs()->xSetSystemCall(usual_vfs(), "open",
+                                reinterpret_cast<sqlite3_syscall_ptr>(&open_without_waiting));
     return ::sqlite3_vfs_register(&own, 0);
   }();
   return vfs_name;

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "common/files/reading.h"
+#include "results/store/own_journal.h"
 #include "results/store/store.h"
 #include "tests/results/support.h"
 #include "tests/support/other_user.h"
@@ -296,4 +297,12 @@ TEST_CASE("root's database is nobody else's to read or to lock") {
   CHECK(mode() ==
         (fs::perms::owner_read | fs::perms::owner_write | fs::perms::group_read | fs::perms::others_read));
   ::umask(before);
+}
+
+TEST_CASE("SQLite waits for no FIFO that took a database's place after it was looked at") {
+  const TemporaryFolder folder;
+  const auto pipe = folder.path / "results.db";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  const auto open = [&] { SQLite::Database(pipe, SQLite::OPEN_READONLY, 0, own_journal_vfs()); };
+  CHECK_THROWS_AS(open(), SQLite::Exception);
 }
