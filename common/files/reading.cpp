@@ -45,6 +45,19 @@ std::ifstream open_stream(const std::filesystem::path& path) {
   return stream;
 }
 
+namespace {
+
+/// Such a file has its end already. /proc/kmsg, which says that it is one, waits for what is yet to come.
+bool is_regular(int file) {
+  struct stat status {};
+  const int before = errno;
+  const bool regular = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+  errno = before;
+  return regular;
+}
+
+}  // namespace
+
 bool read_pieces(int file, const std::function<bool(std::string_view)>& take) {
   char buffer[16384];
   while (true) {
@@ -55,7 +68,7 @@ bool read_pieces(int file, const std::function<bool(std::string_view)>& take) {
       continue;
     }
     if (errno == EINTR) { continue; }
-    if (errno != EAGAIN) { return false; }
+    if (errno != EAGAIN || is_regular(file)) { return false; }
     if (becomes_readable(file, longest_silence)) { continue; }
     errno = ETIMEDOUT;
     return false;
