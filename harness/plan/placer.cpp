@@ -179,9 +179,8 @@ void Placer::warn_of_peers(const std::string& case_name, const NodePlacement& no
   if (gpus < 2 || choice.joined_by_nvlink || !has_arm(scenario_, arm_bare_metal)) { return; }
   warnings_.push_back(fmt::format(
       "case {}: the GPUs of {} reach each other by PCIe alone, and ACS sends that through the root complex: "
-      "on "
-      "bare metal it may halve or hang, in a VM it is off unless devices.clique says otherwise (leave ACS on "
-      "where tenants share the host, never pci=noacs; compare arms with NCCL_P2P_DISABLE: \"1\" in "
+      "on bare metal it may halve or hang, in a VM it is off unless devices.clique says otherwise (leave ACS "
+      "on where tenants share the host, never pci=noacs; compare arms with NCCL_P2P_DISABLE: \"1\" in "
       "workload.env of both, or with devices.clique)",
       case_name, node.hostname));
 }

@@ -19,8 +19,7 @@ constexpr const char* reserve_pages =
     "reserve them on the kernel's command line or by vm.nr_hugepages, or leave guest.hugepages out";
 constexpr const char* not_the_default =
     "{} pages of 1GiB are free here and are not the default size, which VMs get: add default_hugepagesz=1G "
-    "to "
-    "the kernel's command line";
+    "to the kernel's command line";
 constexpr const char* leave_numa_node = "use less memory, fewer nodes, or pinning: cores";
 
 struct VmCheck {
@@ -78,11 +77,9 @@ struct VmCheck {
           format_size(vmctl::region_room(bits)),
           own_bits > 0 ? "use guest.cpu_model: host, or fewer GPUs a VM" : "use fewer GPUs a VM")));
     }
-    const bool has_huge_region = std::ranges::any_of(node.devices, [](const auto& device) {
-      return std::ranges::any_of(device.bars,
-                                 [](const auto& bar) { return bar.bytes >= vmctl::huge_region_bytes; });
-    });
-    if (has_huge_region && scenario.boot_timeout_ns < vmctl::slow_boot_timeout_ns &&
+    const bool maps_for_minutes = std::ranges::any_of(
+        node.devices, [](const auto& device) { return vmctl::has_huge_region(device.bars); });
+    if (maps_for_minutes && scenario.boot_timeout_ns < vmctl::slow_boot_timeout_ns &&
         !vmctl::is_since(inventory.kernel, 6, 12)) {
       add_once(
           found.warnings,

@@ -15,6 +15,10 @@ bool DeviceDemand::wants(GrantKind kind) const {
   return std::ranges::any_of(all, [&](const auto& device) { return device.grant.kind == kind; });
 }
 
+bool has_huge_region(const std::vector<Bar>& bars) {
+  return std::ranges::any_of(bars, [](const auto& bar) { return bar.bytes >= huge_region_bytes; });
+}
+
 std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices) {
   std::uint64_t sum = 0;
   for (const auto& device : devices) {

@@ -22,6 +22,8 @@ struct VmDemand {
 /// that sizes one. Then a guest needs this long beside what it has for each GPU.
 inline constexpr std::uint64_t huge_region_bytes = 64ULL << 30;
 inline constexpr std::int64_t slow_boot_timeout_ns = 90'000'000'000;
+/// Whether one of these regions of a device is as large.
+bool has_huge_region(const std::vector<Bar>& bars);
 
 /// Address bits that QEMU gives a CPU with a model's name.
 inline constexpr int address_bits_of_named_cpu = 40;

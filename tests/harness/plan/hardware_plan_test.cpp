@@ -41,6 +41,13 @@ vmctl::Inventory nvswitch_board(std::optional<int> fabric_mode) {
 }
 
 const std::string sixteen_vcpus = "memory: 4GiB, vcpus: 16, pinning: numa";
+void share_group(vmctl::Inventory& inventory, const List& addresses) {
+  for (const auto& address : addresses) {
+    at(inventory, address).function.iommu_group = 90;
+    at(inventory, address).function.iommu_group_members = addresses;
+  }
+}
+
 const std::string both_gpus = "{gpus_per_node: 2}";
 
 }  // namespace
@@ -187,10 +194,7 @@ TEST_CASE("a card holds as many MIG-backed vGPUs as it has slices, or as the dri
 TEST_CASE("an IOMMU group of two GPUs goes to one VM, and to no two") {
   auto inventory = host("mig-host");
   const List group{"0000:07:00.0", "0000:47:00.0"};
-  for (const auto& address : group) {
-    at(inventory, address).function.iommu_group = 90;
-    at(inventory, address).function.iommu_group_members = group;
-  }
+  share_group(inventory, group);
   CHECK(node(plan_of(hardware_scenario("{kind: passthrough}", both_gpus), inventory), 0).device_addresses() ==
         group);
   CHECK_THAT(refusal(hardware_scenario("{kind: passthrough}", "{gpus_per_node: 1}"), inventory),
@@ -207,10 +211,7 @@ TEST_CASE("an IOMMU group of two GPUs goes to one VM, and to no two") {
 TEST_CASE("ranks of backend cuda drive GPUs only, and what shares a GPU's group goes along") {
   auto inventory = host("r750xa");
   const List group{"0000:17:00.0", "0000:98:00.0"};
-  for (const auto& address : group) {
-    at(inventory, address).function.iommu_group = 90;
-    at(inventory, address).function.iommu_group_members = group;
-  }
+  share_group(inventory, group);
   const std::string both = "{kind: passthrough, select: {address: [0000:17:00.0, 0000:98:00.0]}}";
   for (const char* count : {"1", "2"}) {
     const auto plan =

@@ -57,10 +57,7 @@ CheckAnswer qemu_can(const DeviceHost& host) {
 
 bool has_huge_bars(const DeviceHost& host) {
   const auto gpus = host.gpus();
-  return std::ranges::any_of(gpus, [](const auto* gpu) {
-    const auto& bars = gpu->function.bars;
-    return std::ranges::any_of(bars, [](const auto& bar) { return bar.bytes >= huge_region_bytes; });
-  });
+  return std::ranges::any_of(gpus, [](const auto* gpu) { return has_huge_region(gpu->function.bars); });
 }
 
 CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
