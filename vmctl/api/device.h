@@ -84,8 +84,8 @@ std::string in_words(const DeviceUser& user);
 inline constexpr std::array harmful_slowdowns{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
                                               "sw_thermal_slowdown"};
 
-/// What `nvidia-smi -q -x` says of one GPU of the host. What it does not tell ("N/A", an older or newer
-/// version) is absent, never false or zero.
+/// One GPU of the host, as `nvidia-smi -q -x` reports it. A value that it does not give ("N/A", an older or
+/// newer version) is absent, never false or zero.
 struct GpuReport {
   std::optional<bool> persistence;
   std::optional<bool> mig, mig_pending;  ///< enabled now, and after the next reset

@@ -10,7 +10,7 @@
 
 namespace virtrain::vmctl {
 
-/// What one VM of a plan is to get.
+/// The devices and memory that one VM of a plan gets.
 struct VmDemand {
   std::vector<PlacedDevice> devices;
   std::uint64_t memory_bytes = 0;
@@ -30,12 +30,12 @@ inline constexpr int address_bits_of_named_cpu = 40;
 /// Room that firmware has to find for the 64-bit memory regions of a VM's devices: twice their sum, for each
 /// is aligned to its size.
 std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices);
-/// What firmware keeps for them of a guest's addresses: an eighth (OVMF, PlatformPei).
+/// Firmware keeps an eighth of a guest's addresses for them (OVMF, PlatformPei).
 constexpr std::uint64_t region_room(int address_bits) {
   return (1ULL << static_cast<unsigned>(address_bits)) / 8;
 }
 
-/// What a plan wants of a host at one time.
+/// The devices that a plan needs from a host at one time.
 struct DeviceDemand {
   std::vector<VmDemand> vms;
   Clique clique = Clique::off;

@@ -18,7 +18,8 @@ enum class GrantKind {
 };
 VIRTRAIN_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
 
-/// What happens to a device before each VM that gets it, so that a tenant finds nothing of the one before.
+/// How virtrain clears a device before each VM that gets it, so that a tenant finds nothing that another
+/// left.
 enum class BetweenTenants {
   none,
   reset,  ///< the function is reset

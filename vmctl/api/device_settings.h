@@ -13,8 +13,7 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-/// What a GPU is set to, as far as it changes what is measured. Absent: not known, not offered, or not wanted
-/// to be any particular way.
+/// GPU settings that change what is measured. Absent: unknown, not supported, or left as it is.
 struct DeviceSettings {
   std::optional<bool> ecc, persistence, mig;
   std::optional<double> power_limit_watts;
@@ -30,7 +29,7 @@ BOOST_DESCRIBE_STRUCT(DeviceSettings, (),
 enum class VgpuScheduler { best_effort = 1, equal_share, fixed_share };
 VIRTRAIN_DESCRIBE_ENUM(VgpuScheduler, best_effort, equal_share, fixed_share)
 
-/// What the cards of vGPUs are set to while VMs have these.
+/// Settings of the cards behind vGPUs while VMs have these.
 struct CardSettings {
   DeviceSettings gpu = {};
   std::optional<VgpuScheduler> vgpu_scheduler = {};

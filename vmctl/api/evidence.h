@@ -7,7 +7,7 @@
 
 namespace virtrain::vmctl {
 
-/// What the kernel has counted for a device since its start (sysfs: aer_dev_correctable and its like).
+/// Errors that the kernel has counted for a device since its start (sysfs: aer_dev_correctable and its like).
 struct LinkErrors {
   std::uint64_t correctable = 0;
   std::uint64_t nonfatal = 0;
@@ -23,13 +23,13 @@ struct LinkEvidence {
   int possible_lanes = 0;
 };
 
-/// What the host's processor packages have used since they were watched.
+/// Energy that the host's processor packages have used since the watch began.
 struct EnergyReading {
   std::int64_t t_ns = 0;  ///< monotonic
   double joules = 0;
 };
 
-/// What a host saw of devices that it watched, and of itself; empty without them.
+/// Observations of watched devices and of the host itself; empty without any.
 struct DeviceEvidence {
   /// By the device's address, when the watch began and now.
   std::map<std::string, LinkErrors> link_errors_before = {}, link_errors_after = {};
@@ -39,7 +39,7 @@ struct DeviceEvidence {
   std::vector<EnergyReading> package_energy = {};  ///< where the host has RAPL
 };
 
-/// What backend cuda needs of a host, each as a sentence on what is wrong with it; empty: nothing is.
+/// Requirements of backend cuda that a host fails, a sentence each; empty: it meets all.
 struct CudaHost {
   std::string trainer;                 ///< it is not there, or lacks a library
   std::vector<std::string> libraries;  ///< that it is linked to, or opens when it runs

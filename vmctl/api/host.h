@@ -30,7 +30,7 @@ struct RunSpec {
   std::vector<std::string> programs;  ///< by name (or path, of others'), that its nodes have beside the agent
 };
 
-/// What guests boot from.
+/// The image and files that guests boot from.
 struct ImageSpec {
   std::string image = mirror_image;
   bool with_nvidia_driver = false;
@@ -53,7 +53,7 @@ class Host {
 
   // --- what is there; nothing is changed
 
-  /// What plans are made from. `with_users`: also who uses its devices.
+  /// The input of plans. `with_users`: also who uses its devices.
   virtual Inventory inventory(bool with_users) = 0;
   /// Named facts that decide whether two trials are comparable: kernel, cpu_model, microcode, bios, …
   virtual std::map<std::string, std::string> fingerprint() = 0;
@@ -75,9 +75,10 @@ class Host {
 
   // --- checks
 
-  /// What every scenario needs of this host in that mode.
+  /// Checks that every scenario depends on in that mode.
   virtual std::vector<Finding> examine(const Inventory& inventory, HostMode mode) = 0;
-  /// What scenarios with devices need; of all GPUs, or of what a plan demands at one time each.
+  /// Checks that scenarios with devices depend on: for all GPUs, or for each set that a plan demands at one
+  /// time.
   virtual std::vector<Finding> examine_devices(const Inventory& inventory) = 0;
   virtual std::vector<Finding> examine_devices(const Inventory& inventory,
                                                const std::vector<DeviceDemand>& demands) = 0;
@@ -92,7 +93,7 @@ class Host {
   virtual std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) = 0;
   /// Throws Error(host_unable) for an image that VMs cannot boot from, or a CPU model that libvirt lacks.
   virtual void check_guest(const GuestSpec& guest) = 0;
-  /// What backend cuda needs of this host, with this trainer.
+  /// Whether this host and trainer can run backend cuda.
   virtual CudaHost look_at_cuda(const std::string& trainer) = 0;
 
   // --- a run
@@ -120,7 +121,8 @@ class Host {
   virtual std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) = 0;
   /// Sets GPUs that the host's own driver has, until they are lent or given back.
   virtual void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) = 0;
-  /// What could not be given back is in quarantine, and returned in words.
+  /// Gives the devices back. A device that cannot be given back goes into quarantine; returns a sentence for
+  /// each.
   virtual std::vector<std::string> give_back() = 0;
   virtual std::vector<std::string> end_lending() = 0;
 
@@ -131,7 +133,7 @@ class Host {
   virtual NodeCounters counters(NodeId node) = 0;
   /// How long its threads have been ready to run while others had the cores.
   virtual std::chrono::nanoseconds waiting_time(NodeId node) = 0;
-  /// What its hypervisor wrote last, to be put behind an error message; empty: nothing.
+  /// The end of its hypervisor's log, to be put behind an error message; empty: nothing.
   virtual std::string last_words(NodeId node) = 0;
   /// kill -9 of a VM's hypervisor, as the OOM killer would do it; returns when it is gone.
   virtual void kill(NodeId node) = 0;

@@ -25,7 +25,7 @@ struct NumaNode {
   std::uint64_t free_hugepages_2mib = 0;
 };
 
-/// Of hosts that nodes can be made on.
+/// The processor architecture of hosts on which virtrain makes nodes.
 inline constexpr const char* supported_architecture = "x86_64";
 
 /// GPUs of an NVSwitch board that the Fabric Manager joins for one VM.
@@ -35,12 +35,12 @@ struct FabricPartition {
   std::vector<std::string> gpus;  ///< addresses, in order
 };
 
-/// What to do where planned cores exceed Inventory::cpu_quota_cores.
+/// Advice where planned cores exceed Inventory::cpu_quota_cores.
 inline constexpr const char* raise_cpu_quota =
     "raise the quota (docker run --cpus, CPUQuota= of a systemd unit, cpu.max)";
 
-/// What a host has that placements can use. Only logical CPUs that this process may run on (cpuset,
-/// affinity).
+/// Resources of a host that placements can use. It has only the logical CPUs that this process may run on
+/// (cpuset, affinity).
 struct Inventory {
   std::string hostname;
   std::string architecture = supported_architecture;  ///< or "aarch64", "ppc64le", …

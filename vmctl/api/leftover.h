@@ -35,7 +35,7 @@ struct Leftovers {
   std::set<unsigned> others;
 };
 
-/// What came of removing them.
+/// The outcome of their removal.
 struct Cleaned {
   std::vector<LeftoverWords> removed;
   std::vector<std::pair<LeftoverWords, std::string>> failed;  ///< with the reason

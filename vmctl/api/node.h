@@ -41,7 +41,7 @@ struct GuestNetwork {
   bool operator==(const GuestNetwork&) const = default;
 };
 
-/// What one node may use at most, VM and slice alike; absent: as much as there is.
+/// Upper bounds for one node, VM and slice alike; absent: unbounded.
 struct NodeLimits {
   std::optional<double> cpu_cores;               ///< core-seconds a second, QEMU's own threads included
   std::optional<std::uint64_t> disk_read;        ///< bytes a second
@@ -70,7 +70,7 @@ VIRTRAIN_ENUM_CLASS(Smt, any, siblings, apart)
 inline constexpr const char* mirror_image = "mirror";
 inline constexpr const char* host_cpu_model = "host";
 
-/// What a guest is like, and the bare-metal slice of the same size.
+/// The size and properties of a guest, and of the bare-metal slice of the same size.
 struct GuestSpec {
   std::string image = mirror_image;  ///< or the absolute path of a disk image with cloud-init
   std::int64_t vcpus = 1;
@@ -119,12 +119,12 @@ std::int64_t cpu_quota_us(double cores);
 /// "cpu 0.5 cores, disk_write 10MiB/s"; empty: none.
 std::string limits_text(const NodeLimits& limits);
 
-/// What a shell in a guest runs to shut it down in order: its services, or where it has none (mirror guests)
-/// its kernel, which shuts its devices down.
+/// Shell command that shuts a guest down in order: its services, or where it has none (mirror guests) its
+/// kernel, which shuts its devices down.
 inline constexpr const char* power_off_command =
     "systemctl poweroff 2>/dev/null || { sync; echo o > /proc/sysrq-trigger; }";
 
-/// What the guest's init reads from its kernel command line.
+/// Settings that the guest's init reads from its kernel command line.
 struct GuestBoot {
   struct Host {
     std::string name;
@@ -159,8 +159,9 @@ std::map<int, std::uint64_t> memory_by_host_node(const GuestSpec& guest, const N
 std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
                                   bool hugepages);
 
-/// What the node is granted, in the order of its devices. A mediated device's UUID follows from the
-/// experiment, the node, the parent and the type: the same in every trial, so that trials can share it.
+/// Grants of the node, in the order of its devices. The UUID of a mediated device follows from the
+/// experiment, the node, the parent and the type: it is the same in every trial, so that trials can share the
+/// device.
 std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment);
 
 /// As what nodes are made.
@@ -195,7 +196,7 @@ struct NodeFacts {
   std::string counted_cores;  ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
   std::filesystem::path log;  ///< its console, or what its agent printed
   std::string cache_home;     ///< a folder of this node and no other for what ranks keep; not made
-  /// Of mode 0700, made with the node and gone with it: its TMPDIR, and where mpirun keeps what it shares.
+  /// Folder of mode 0700 that lives as long as the node: its TMPDIR, and where mpirun keeps what it shares.
   std::string temporary_folder;
   std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty
   std::map<std::string, std::string> programs;  ///< by name, where it has them
@@ -244,7 +245,7 @@ struct NodeCounters {
   std::optional<DomainStats> domain;
 };
 
-/// What is left of nodes that were to be removed.
+/// Parts of a group of nodes that could not be removed.
 struct Removal {
   std::vector<std::string> left;      ///< a sentence each; it is in the journal, for `clean`
   std::vector<std::string> restarts;  ///< why libvirt had to be started again, a sentence each

@@ -171,7 +171,8 @@ HostDevice describe(const fs::path& root, PciFunction function, DeviceClass devi
   return device;
 }
 
-/// What nvidia-smi says about NVLink, live or recorded; it needs the driver, so nothing without it.
+/// Reads nvidia-smi's NVLink topology, live or recorded. nvidia-smi needs the driver: without it the text is
+/// empty.
 std::string read_topology(const fs::path& root, const std::vector<HostDevice>& devices) {
   if (root != "/") { return read_file(root / recorded_topology).value_or(""); }
   const bool has_driver =

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the journal says of devices: addresses that live runs hold, and what is in quarantine.
+/// Adds the journal's facts about devices: addresses that live runs hold, and devices in quarantine.
 void add_journal(DeviceHost& host) {
   if (!LeaseJournal::is_there()) { return; }
   const LeaseJournal journal;
@@ -45,7 +45,7 @@ std::vector<Finding> examine_devices(const Inventory& inventory, const fs::path&
 
 namespace {
 
-/// Of two answers to one check.
+/// Compares two answers to one check.
 bool says_more(const Finding& one, const Finding& other) {
   const bool other_failed = other.status == CheckStatus::failed;
   if (one.status == CheckStatus::failed) { return !other_failed || one.severity < other.severity; }

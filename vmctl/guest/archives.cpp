@@ -12,7 +12,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// What libarchive writes; its failures are Error(io).
+/// Writes an archive by libarchive; throws Error(io).
 class Writer {
  public:
   explicit Writer(std::string operation)

@@ -40,7 +40,7 @@ std::optional<int> numa_node_of(const fs::path& root, int core) {
   return std::nullopt;
 }
 
-/// What card and slot can do: a card may be faster than its slot.
+/// The best link that card and slot allow: a card may be faster than its slot.
 LinkEvidence best_link(const PciFunction& pci, const fs::path& root) {
   LinkEvidence link;
   link.possible_gigatransfers = gigatransfers_of(pci.link_possible.speed);

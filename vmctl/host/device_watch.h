@@ -29,7 +29,7 @@ class DeviceWatch {
   PackageEnergy energy_;
 };
 
-/// Of the NUMA nodes that cores are on, as far as sysfs says it.
+/// NUMA nodes of these cores, as far as sysfs knows them.
 std::vector<int> numa_nodes_of(const std::filesystem::path& root, const std::vector<int>& cores);
 
 }  // namespace virtrain::vmctl

@@ -60,7 +60,7 @@ void add_users(const fs::path& root, std::vector<HostDevice>& devices) {
   }
 }
 
-/// What a live run of ours uses is its lease's business, which can be waited for.
+/// Devices of our own live runs are a matter of leases, which can be waited for.
 void forget_users_of_leased(const LeaseJournal& journal, std::vector<HostDevice>& devices) {
   const auto owners = journal.device_owners();
   for (auto& device : devices) {
@@ -121,7 +121,8 @@ struct LocalHost::Run {
     living.take({experiment_claim + spec.experiment}, "");
   }
 
-  /// What the journal of this state folder gave must be free for runs with other state folders too.
+  /// Claims the leases that the journal of this state folder gave, so that runs with other state folders see
+  /// them.
   void claim() {
     if (!claims) { return; }
     auto names = resources;
@@ -136,7 +137,7 @@ struct LocalHost::Run {
   }
 };
 
-/// What a look for leftovers has opened, for their removal.
+/// Connections that leftovers() opened and clean() needs.
 struct LocalHost::Cleaning {
   std::unique_ptr<LibvirtDaemon> daemon;
   std::unique_ptr<Hypervisor> hypervisor;

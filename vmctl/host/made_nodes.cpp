@@ -44,7 +44,7 @@ int random_port() {
   return std::uniform_int_distribution<int>(20'000, 60'000)(device);
 }
 
-/// What a VM of another user writes to, made by us in a folder that stays ours.
+/// Makes the files that a VM of another user writes to, in a folder that stays ours.
 void give_written_files(const DomainSpec& spec, uid_t user) {
   std::vector<std::string> files{spec.console_log};
   if (spec.boot_disk) { files.insert(files.end(), {spec.boot_disk->overlay, spec.boot_disk->seed}); }
@@ -374,7 +374,8 @@ std::string MadeNodes::last_words(NodeId id) const {
 
 namespace {
 
-/// Of the process that runs the domain; nothing if it has gone: its number may be another process's by now.
+/// Opens a handle of the process that runs the domain; nothing if it has gone: another process may have its
+/// number by now.
 UniqueFd handle_of_qemu(std::optional<pid_t> process, const std::string& domain) {
   if (!process) { return {}; }
   UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0U)));

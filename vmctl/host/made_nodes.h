@@ -67,7 +67,7 @@ class MadeNodes {
   std::int64_t journal(EffectKind kind, const std::string& name);
   void make_boot_disk(const Node& node);
   void make_scratch_disk(Node& node);
-  /// Of a slice that has the host's /tmp; the others make theirs themselves.
+  /// Makes the folder of a slice that has the host's /tmp; the other nodes make theirs themselves.
   void make_temporary_folder(const Node& node);
   /// Limits what these processes of the node, and all that they start, take of caches and memory bandwidth.
   void limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes);
@@ -76,7 +76,7 @@ class MadeNodes {
   void remove_node(Node& node, Removal& removal);
   void remove_domain(const std::string& name, Removal& removal);
   void remove_network(const Network& network);
-  /// Of something that is gone. Where the journal refuses (its disk is full) the other things go all the
+  /// Notes that an effect is gone. Where the journal refuses (its disk is full) the removal goes on all the
   /// same.
   void strike_off(const std::string& name, std::int64_t journal_id, Removal& removal);
 

@@ -23,7 +23,7 @@ struct HostNames {
   std::string slice_bridge(std::size_t tenant) const;
 };
 
-/// What one VM has beyond its spec: its number in the run, and files and facts of the host.
+/// Facts of one VM beyond its spec: its number in the run, and files and facts of the host.
 struct VmFacts {
   NodeId number = 1;
   std::string uuid;  ///< empty: libvirt chooses

@@ -19,7 +19,7 @@
 
 namespace virtrain::vmctl {
 
-/// What VMs need, made when the first of them comes.
+/// Resources that all VMs need; the first VM makes them.
 struct VmHost {
   std::unique_ptr<LibvirtDaemon> daemon;           ///< the host's, in mode `system`
   std::unique_ptr<PrivateLibvirt> private_daemon;  ///< this run's own, in the other modes
@@ -39,7 +39,7 @@ struct Programs {
 /// Where a guest has a program.
 std::string guest_program(const std::filesystem::path& program);
 
-/// What the nodes of one run share.
+/// State that the nodes of one run share.
 struct RunState {
   RunSpec spec;
   LeaseJournal& journal;
@@ -55,7 +55,7 @@ struct RunState {
 
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled);
-/// What VMs that are made from now on boot; those that run go on.
+/// Chooses the image of VMs that are made from now on; running ones keep theirs.
 void choose_image(VmHost& host, const std::string& image);
 
 }  // namespace virtrain::vmctl

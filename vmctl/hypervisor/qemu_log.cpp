@@ -32,7 +32,7 @@ std::string qemu_last_words(std::string_view log) {
 }
 
 std::string read_qemu_last_words(const std::string& domain, const std::filesystem::path& cache) {
-  // Of libvirt's system daemon, and of a user's own.
+  // Logs of libvirt's system daemon, and of a user's own.
   const auto own = cache.empty() ? user_cache_dir() : cache;
   const std::filesystem::path folders[] = {"/var/log/libvirt/qemu", own / "libvirt/qemu/log"};
   for (const auto& folder : folders) {

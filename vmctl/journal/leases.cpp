@@ -69,7 +69,7 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
   }
 }
 
-/// What every question for owners, leases or effects ends with: their owner, as read_owner() takes it.
+/// Columns of the owner, as read_owner() takes them, at the end of every query for owners, leases or effects.
 constexpr const char* owner_columns = "o.pid, o.start_time, o.boot_id, o.experiment, o.results_db";
 
 Owner read_owner(SQLite::Statement& row, int at) {
@@ -154,7 +154,7 @@ struct LeaseJournal::Impl {
     });
   }
 
-  /// What `read` makes of each row.
+  /// Applies `read` to each row.
   template <typename Read>
   auto rows(const std::string& sql, Read read) {
     return journalled("read the lease journal", [&] {

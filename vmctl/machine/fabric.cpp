@@ -51,7 +51,7 @@ std::vector<FabricPartition> fabric_partitions_in(const std::string& list) {
     const auto json = parse_json_or_null(list);
     for (const auto& entry : json.at("partitionInfo")) {
       auto partition = partition_of(entry);
-      // Of a GPU that the host's driver does not have the Fabric Manager may not know the address.
+      // The Fabric Manager may not know the address of a GPU that the host's driver does not have.
       if (!contains(partition.gpus, std::string("0000:00:00.0"))) {
         partitions.push_back(std::move(partition));
       }

@@ -11,7 +11,7 @@ namespace virtrain::vmctl {
 
 /// The last FABRIC_MODE of a fabricmanager.cfg; nothing where it has none.
 std::optional<int> fabric_mode_in(const std::string& configuration);
-/// What `fmpm -l` prints (NVIDIA/Fabric-Manager-Client). Nothing for what is no such list.
+/// Reads the output of `fmpm -l` (NVIDIA/Fabric-Manager-Client); nothing for any other text.
 std::vector<FabricPartition> fabric_partitions_in(const std::string& list);
 
 /// Adds what the Fabric Manager of a host with NVSwitches is set to; of a recorded host `fmpm -l` printed

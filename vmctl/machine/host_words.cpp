@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds program_deadline{10};  // NVML may hang with a card that fell off the bus
 constexpr std::size_t most_bytes = 8U << 20;
 
-/// What a program printed; nothing if it is not installed, fails or hangs.
+/// Runs a program and returns its output; nothing if it is not installed, fails or hangs.
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   CommandOptions options;
   options.deadline = program_deadline;
@@ -39,13 +39,13 @@ std::string version_in(const std::string& text) {
   return "";
 }
 
-/// What a program prints on this host, or printed on a recorded one.
+/// Output of a program on this host, or its recorded output.
 std::optional<std::string> words_from(const fs::path& root, const std::vector<std::string>& command,
                                       const char* recorded) {
   return root == "/" ? output_of(command) : read_file(root / "var/lib/virtrain" / recorded);
 }
 
-/// What stands between two texts; empty without them.
+/// The text between two others; empty without them.
 std::string between(const std::string& line, std::string_view before, char after) {
   const auto begin = line.find(before);
   const auto end = begin == line.npos ? line.npos : line.find(after, begin + before.size());

@@ -10,7 +10,7 @@
 
 namespace virtrain::vmctl {
 
-/// What programs and logs of a host say that sysfs does not.
+/// Facts of a host that its programs and logs tell and sysfs does not.
 struct HostWords {
   std::optional<std::string> kernel_log;  ///< nothing where we may not read it
   std::map<std::string, GpuReport> gpus;  ///< by PCI address; empty without NVIDIA's driver
@@ -18,7 +18,7 @@ struct HostWords {
   HypervisorVersions versions;            ///< empty: not installed
 };
 
-/// What dmesg shows; nothing where we may not read it.
+/// Output of dmesg; nothing where we may not read it.
 std::optional<std::string> kernel_log();
 /// How cards share their time among vGPUs, as NVIDIA's driver said last in the kernel's log: "EQUAL_SHARE" by
 /// PCI address.
@@ -26,7 +26,7 @@ std::map<std::string, std::string> vgpu_schedulers(const std::string& log);
 /// The same in words: "EQUAL_SHARE", or each card's where they differ; empty where the log does not tell.
 std::string vgpu_scheduler_words(const std::string& log);
 
-/// What `fmpm -l` prints; nothing where it is not installed, or no Fabric Manager answers.
+/// Output of `fmpm -l`; nothing where it is not installed, or no Fabric Manager answers.
 std::optional<std::string> fabric_partition_list(const std::filesystem::path& root);
 
 /// All that is read from var/lib/virtrain of a recorded host, as this host says it now: text by file name.

@@ -72,7 +72,7 @@ std::uint64_t number_in_file(const fs::path& file) {
   return number && *number > 0 ? static_cast<std::uint64_t>(*number) : 0;
 }
 
-/// Of a file with a list of CPUs; none if it is not there.
+/// Reads a file with a list of CPUs; none if it is not there.
 std::vector<int> cpus_in(const fs::path& file) {
   try {
     return parse_cpu_list(read_value(file).value_or(""));

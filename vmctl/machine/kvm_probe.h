@@ -17,7 +17,7 @@ struct KvmVerdict {
   std::string reason;  ///< one sentence for people, why it is not plain KVM or how long the probe took
 };
 
-/// What a probe guest runs on; where any of it changes, KVM is tried again.
+/// Everything a probe guest runs on; where any of it changes, virtrain tries KVM again.
 struct KvmSubject {
   std::filesystem::path kernel;
   std::filesystem::path qemu;    ///< empty: not on PATH
@@ -39,7 +39,7 @@ bool keeps_verdict(bool booted, std::chrono::nanoseconds took, bool busy);
 KvmVerdict probe_kvm(const std::filesystem::path& kernel, const std::filesystem::path& cache,
                      std::chrono::milliseconds deadline = std::chrono::seconds(15));
 
-/// What came of trying KVM on a host.
+/// The result of trying KVM on a host.
 struct KvmTrial {
   int open_error = 0;   ///< errno of opening /dev/kvm; 0: it opens
   int api_version = 0;  ///< of a /dev/kvm that opens
@@ -50,7 +50,7 @@ struct KvmTrial {
 /// "virtualization", "reason"), nothing where that is missing.
 std::optional<KvmTrial> try_kvm(const std::filesystem::path& root);
 
-/// Of this host's processor for KVM guests. `qemu`: "QEMU 7.2.22".
+/// Traits of this host's processor for KVM guests. `qemu`: "QEMU 7.2.22".
 CpuTraits cpu_traits(const Inventory& host, const std::string& qemu);
 
 }  // namespace virtrain::vmctl

@@ -80,7 +80,7 @@ constexpr std::array function_trees = {
     Tree{"net", 1, {"mtu"}},
     Tree{"vfio-dev", 1, {"dev"}},
 };
-/// Of whom checks ask whether they run (names of processes have 15 characters).
+/// Services that checks look for (names of processes have 15 characters).
 constexpr std::array<std::string_view, 5> services = {"nv-fabricmanage", "nvidia-persiste", "nvidia-vgpu-mgr",
                                                       "libvirtd", "virtqemud"};
 

@@ -54,7 +54,7 @@ struct Limit {
   const char* what;
 };
 
-/// What a host can do at all, by its versions.
+/// Limits of a host by its versions.
 constexpr std::array limits = {
     Limit{Program::libvirt, {3, 2}, any_mdev, "mediated devices of a VM need libvirt 3.2"},
     Limit{Program::libvirt,

@@ -11,9 +11,10 @@ namespace virtrain::vmctl {
 
 enum class Program { libvirt, qemu, kernel };
 
-/// What these versions cannot do with the devices of a VM, a sentence each with the version that can. To be
-/// known before the start, for libvirt's and QEMU's own words name no cause. An empty version counts as new
-/// enough, so that a plan can be made without libvirt. `kernel`: "6.1.0-35-amd64". `of`: of that one only.
+/// Lists what these versions cannot do with the devices of a VM, a sentence each with the version that can.
+/// Callers ask before the start, for libvirt's and QEMU's own words name no cause. An empty version counts as
+/// new enough, so that a plan can be made without libvirt. `kernel`: "6.1.0-35-amd64". `of`: limits of that
+/// program only.
 std::vector<std::string> version_limits(const std::vector<PlacedDevice>& devices, Clique clique,
                                         const HypervisorVersions& versions, const std::string& kernel = "",
                                         std::optional<Program> of = std::nullopt);

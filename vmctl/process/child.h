@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-// What a child process is given.
+// Settings of child processes.
 namespace virtrain::vmctl {
 
 /// This process's environment with these ("NAME=value") in place of its own. A name given twice means one
@@ -33,7 +33,7 @@ struct Identity {
   bool assume() const;
 };
 
-/// Of the account with all its groups. Error(host_unable) where they cannot be listed.
+/// Identity of the account with all its groups. Throws Error(host_unable) where they cannot be listed.
 Identity identity_of(const passwd& account);
 
 /// Groups as getgrouplist() lists them: writes at most `*count` of them and sets it to how many there are;

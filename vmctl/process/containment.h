@@ -4,7 +4,7 @@
 
 namespace virtrain::vmctl {
 
-/// What a run without root's privileges is put into.
+/// How a run without root's privileges is contained.
 enum class Containment {
   processes_only,  ///< no namespace: its processes are only kept together
   user_namespace,  ///< a user, network and mount namespace of its own, with all capabilities in them

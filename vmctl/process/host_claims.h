@@ -9,7 +9,7 @@
 
 namespace virtrain::vmctl {
 
-/// What runs of this host hold right now, whichever state folder each of them journals in: "core:3",
+/// Claims of this host's runs right now, whichever state folder each of them journals in: "core:3",
 /// "device:0000:17:00.0", "experiment:<id>". A claim is a locked file in a folder that belongs to the host
 /// and that no other user can enter, so none can be forged, and a process that dies in any way has none left.
 ///
@@ -36,10 +36,10 @@ class HostClaims {
 /// Begins the claim of a live experiment's id.
 inline constexpr const char* experiment_claim = "experiment:";
 
-/// Of this user; not made.
+/// This user's folder; the call does not make it.
 std::filesystem::path claims_folder();
 
-/// What somebody holds, this process included.
+/// Claims that any process holds, this one included.
 std::vector<std::string> held_claims(const std::filesystem::path& folder);
 
 /// "core:3" of "core:" as "3": what of this kind somebody holds.

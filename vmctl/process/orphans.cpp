@@ -17,7 +17,8 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// Of sessions of their own: what this process starts and waits for itself stays in its session.
+/// Reaps orphans that lead sessions of their own: a child that this process starts and waits for stays in its
+/// session.
 void reap_daemons() {
   for (const auto& task : entries_of("/proc/self/task")) {
     for (const auto& word : split(read_file(task / "children").value_or(""), ' ')) {

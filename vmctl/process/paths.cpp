@@ -23,7 +23,7 @@ std::string variable(const char* name) {
 /// Others pass through, QEMU's user among them, to files whose names they know; the journal and the locks are
 /// closed by their own modes.
 constexpr unsigned state_mode = 0711;
-/// Nothing in the images is secret: they are made of files that every user may read.
+/// The images hold no secret: they are made of files that every user may read.
 constexpr unsigned cache_mode = 0755;
 
 constexpr const char* state_variable = "VIRTRAIN_STATE_DIR";

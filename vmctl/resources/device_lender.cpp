@@ -23,7 +23,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// What the lease of a device takes, in order, given what is now: of each kind, what others use last of all.
+/// Effects of a device's lease, in order, given what is now; effects that other runs share come last.
 std::vector<Effect> effects_of(const DeviceGrant& grant) {
   std::vector<Effect> effects;
   const auto all = handlers();

@@ -65,8 +65,8 @@ class DeviceLender {
   std::vector<DeviceGrant> granted_;
   std::vector<Effect> done_;      ///< in the order they were done
   std::vector<Effect> settings_;  ///< of GPUs that the host has: undone before any of them is lent
-  /// What other runs may need too, until the end: services that stay away whichever arm has the devices, and
-  /// /dev/kvm open while VMs of this run may need it.
+  /// Effects that other runs may need too, until the end: services that stay away whichever arm has the
+  /// devices, and /dev/kvm open while VMs of this run may need it.
   struct Use {
     EffectKind kind;
     std::string name;

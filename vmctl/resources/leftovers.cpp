@@ -9,7 +9,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// What cannot be looked at is not known to be back; the others are to be cleaned all the same.
+/// An effect that cannot be looked at is not known to be undone; the others are to be cleaned all the same.
 std::string left_of(const Handler& handler, const Effect& effect) {
   try {
     return handler.left(effect);

@@ -37,8 +37,8 @@ std::string driver_of(const std::string& device) {
   return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
 }
 
-/// Of a bridge without an address. Else the kernel gives it an IPv6 link-local one, and answers ARP there for
-/// every address that this host has elsewhere.
+/// Hides the host from a bridge without an address. Else the kernel gives it an IPv6 link-local one, and
+/// answers ARP there for every address that this host has elsewhere.
 std::string hide_host(const std::string& bridge) {
   const bool has_ipv6 = fs::exists("/proc/sys/net/ipv6");  // else the kernel refuses to hear of it
   return fmt::format("link set {} {}arp off", bridge, has_ipv6 ? "addrgenmode none " : "");

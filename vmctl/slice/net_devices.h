@@ -13,7 +13,7 @@ namespace virtrain::vmctl {
 /// the host answers nothing there. Needs root.
 void create_bridge(const std::string& name, const std::string& address = {},
                    const std::string& experiment = {});
-/// Of a bridge that somebody else made: the host answers no ARP there.
+/// Makes the host answer no ARP on a bridge that somebody else made.
 void hide_host_on(const std::string& bridge);
 /// A tap of `user`'s, plugged into a bridge and up.
 void create_tap(const std::string& name, const std::string& bridge, uid_t user,
@@ -48,7 +48,7 @@ std::string link_alias(const std::string& experiment);
 std::optional<std::string> link_experiment(const std::string& device);
 
 enum class LinkKind { bridge, veth, tap, other };
-/// What the device's driver says it is; its name and its links in sysfs prove nothing.
+/// The device's kind as its driver reports it; its name and its links in sysfs prove nothing.
 LinkKind link_kind(const std::string& device);
 /// Devices plugged into a bridge.
 std::vector<std::string> bridge_ports(const std::string& bridge);

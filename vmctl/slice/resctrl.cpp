@@ -33,7 +33,7 @@ Number number_in(const std::string& text, int base, Number otherwise) {
   return failure == std::errc() && end == text.data() + text.size() ? number : otherwise;
 }
 
-/// Of "    L3:0=fffff;1=fffff" the 0 and the 1.
+/// The 0 and the 1 of "    L3:0=fffff;1=fffff".
 std::vector<int> domains_in(const fs::path& schemata, const std::string& resource) {
   std::vector<int> domains;
   for (const auto& line : split(read_file(schemata).value_or(""), '\n')) {

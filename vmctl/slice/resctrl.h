@@ -15,7 +15,7 @@ namespace virtrain::vmctl {
 
 inline constexpr const char* resctrl_mount = "/sys/fs/resctrl";
 
-/// What a host's resctrl can bound.
+/// Limits that a host's resctrl can set.
 struct ResctrlFacts {
   std::uint64_t ways = 0;          ///< mask of the L3 cache's; 0: it cannot be divided
   int least_ways = 1;              ///< of one group

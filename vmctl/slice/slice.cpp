@@ -59,7 +59,7 @@ void make_network(const SliceSpec& spec) {
               fmt::format("link set {} master {}", net.veth, net.bridge),
               fmt::format("link set {} alias {} up", net.veth, link_alias(spec.experiment))});
   run_ip(spec.name, {"link set lo up", fmt::format("addr add {} dev eth0", net.address), "link set eth0 up"});
-  // What the host's end of the pair sends is what the slice receives.
+  // The host's end of the pair sends what the slice receives.
   if (spec.limits.network_in) { limit_sending({}, net.veth, *spec.limits.network_in); }
   if (spec.limits.network_out) { limit_sending(spec.name, "eth0", *spec.limits.network_out); }
 }
@@ -159,7 +159,7 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   return pid;
 }
 
-/// What the helper says until it has started the agent.
+/// Reads the helper's messages until it has started the agent.
 std::map<std::string, std::string> read_status(const SliceSpec& spec, pid_t helper, const UniqueFd& status) {
   std::string text;
   WaitingTime waiting(helper);
@@ -266,8 +266,8 @@ class RunningSlice final : public Slice {
   bool destroyed_ = false;
 };
 
-/// What is in these groups, and what says that it is of this slice: without namespaces nothing ends them with
-/// their helper, if that one was killed.
+/// Ends the processes in these groups, and those marked as this slice's: without namespaces nothing ends them
+/// with their helper, if that one was killed.
 void end_processes(const std::string& name, const std::vector<std::filesystem::path>& groups) {
   std::set<pid_t> members;
   for (const auto& group : groups) { members.merge(processes_in_cgroup(group)); }

@@ -66,7 +66,7 @@ class Slice {
   virtual std::optional<pid_t> agent_pid() const = 0;
   /// Host pid of the slice's helper, the ancestor of everything in it.
   virtual pid_t pid() const = 0;
-  /// What really bounds it: "cores", "memory" ("cgroup v1", "cgroup v2", "rlimit"), "namespaces", ….
+  /// The limits that really hold: "cores", "memory" ("cgroup v1", "cgroup v2", "rlimit"), "namespaces", ….
   virtual std::map<std::string, std::string> applied() const = 0;
   /// Kills, waits, removes veth, namespace and cgroup; throws Error where any of them stays. Idempotent; also
   /// done by the destructor.
@@ -75,8 +75,8 @@ class Slice {
 
 /// Throws Error(host_unable) for an isolated slice without root.
 std::unique_ptr<Slice> start_slice(const SliceSpec& spec);
-/// What one that did not start, or whose helper was killed, may have left: processes, veth, namespace,
-/// cgroup. Tries all of it; throws Error with what stays.
+/// Removes what a slice that did not start, or whose helper was killed, may have left: processes, veth,
+/// namespace, cgroup. Tries all of it; throws Error with what stays.
 void remove_rest_of_slice(const SliceSpec& spec);
 
 }  // namespace virtrain::vmctl

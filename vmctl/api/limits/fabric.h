@@ -8,7 +8,7 @@
 
 namespace virtrain::vmctl {
 
-/// What the GPUs of one VM lack to reach each other over the NVSwitches of their board.
+/// Why the GPUs of one VM cannot reach each other over the NVSwitches of their board.
 struct FabricLack {
   std::string words;        ///< what is wrong and what to do; empty: nothing is
   bool is_certain = false;  ///< false: this host does not say how its Fabric Manager is set

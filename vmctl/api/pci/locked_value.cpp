@@ -36,7 +36,7 @@ constexpr int answer_fd = 3;              ///< the only descriptor that the proc
   ::_exit(bytes >= 0 && ::write(answer_fd, text.data(), static_cast<std::size_t>(bytes)) == bytes ? 0 : 1);
 }
 
-/// Of a recorded tree: nobody can keep us from reading it.
+/// Whether the file is part of a recorded tree, where no other user can delay the read.
 bool is_plain(const fs::path& file) {
   struct statfs status {};
   const bool in_sysfs = ::statfs(file.c_str(), &status) == 0 && status.f_type == SYSFS_MAGIC;

@@ -34,7 +34,7 @@ int small_number(const fs::path& file, int otherwise) {
 PciLink read_link(const fs::path& folder, const std::string& which) {
   PciLink link{read_value(folder / (which + "_link_speed")).value_or(""),
                small_number(folder / (which + "_link_width"), 0)};
-  // What is no PCIe device reads "Unknown" and 255 lanes.
+  // A function that has no PCIe link reads "Unknown" and 255 lanes.
   if (link.speed.starts_with("Unknown") || link.width == 255) { return {}; }
   return link;
 }

@@ -7,7 +7,8 @@
 
 namespace virtrain::vmctl {
 
-/// Nothing where the kernel does not count them. Works while a VM has the device.
+/// Reads the kernel's error counters, also while a VM has the device; nothing where the kernel does not
+/// count.
 std::optional<LinkErrors> read_link_errors(const PciFunction& function);
 
 }  // namespace virtrain::vmctl

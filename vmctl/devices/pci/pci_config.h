@@ -18,7 +18,7 @@ struct AcsControl {
   bool completion_redirect = false;  ///< CR
   bool upstream_forwarding = false;  ///< UF
 };
-/// Nothing where the space has no such capability, or ends before it.
+/// Reads the ACS capability from a configuration space; nothing where it has none, or ends before it.
 std::optional<AcsControl> acs_control(const std::string& config);
 
 /// Whether Address Translation Services (7.8.8 there) are enabled; nothing where the device has none.

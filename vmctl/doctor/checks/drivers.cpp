@@ -159,7 +159,7 @@ bool wipes(const HostDevice& device) {
   return std::ranges::any_of(methods, [](const auto& method) { return method == "flr" || method == "bus"; });
 }
 
-/// Of a device of another class than those that are lent for training, it is only said.
+/// The check only warns about a device of a class that is not lent for training.
 CheckAnswer they_can_be_reset(const DeviceHost& host) {
   bool blocks = false;
   const auto offenders = each(host.rebound(), [&](const HostDevice& device) -> std::string {

@@ -84,7 +84,7 @@ CheckAnswer fabric_is_up(const DeviceHost& host) {
                  "with 802 (system not yet initialized)");
 }
 
-/// Of the plan's VMs; without a plan, of one with two of the board's GPUs.
+/// Judges the plan's VMs; without a plan, a VM with two of the board's GPUs.
 CheckAnswer vms_have_a_fabric(const DeviceHost& host) {
   Words lacks;
   bool is_certain = false;

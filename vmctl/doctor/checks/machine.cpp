@@ -99,8 +99,8 @@ bool wants_confidential_vms(const DeviceHost& host) {
   return host.demand && is_confidential(host.demand->memory_encryption);
 }
 
-/// What KVM says of itself, and the first versions that start such VMs; of libvirt for Intel's, the first
-/// that may: the schema of 11.3 does not know them.
+/// Parameters by which KVM shows support, and the first versions that start such VMs. libvirt's for Intel is
+/// the first that may: the schema of 11.3 does not have them.
 struct Confidential {
   const char* switched_on;  ///< by a parameter of KVM's module
   const char* switch_on;
@@ -211,7 +211,7 @@ bool confines_qemu(const DeviceHost& host) {
   return has_devices(host) && confined && host.words.kernel_log;
 }
 
-/// What a VM with devices cannot do without. Other denials of QEMU are common and harmless.
+/// Accesses that a VM with devices cannot do without. Other denials of QEMU are common and harmless.
 CheckAnswer qemu_is_let(const DeviceHost& host) {
   Words denied;
   for (const auto& parts :

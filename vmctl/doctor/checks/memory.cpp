@@ -28,7 +28,7 @@ bool wants_pages(const DeviceHost& host) {
   return host.demand ? host.demand->hugepages : has_gpus(host);
 }
 
-/// Of all VMs, or of those whose memory is of this node.
+/// Sums the memory of all VMs, or of those whose memory comes from this node.
 std::uint64_t memory_of_vms(const DeviceDemand& demand, std::optional<int> node = std::nullopt) {
   std::uint64_t sum = 0;
   for (const auto& vm : demand.vms) {
@@ -74,7 +74,7 @@ CheckAnswer pages_are_reserved(const DeviceHost& host) {
           Severity::warns};
 }
 
-/// Of what libvirt puts its VMs into; its own VMs' limits (hard_limit) virtrain leaves unset.
+/// Limit of the cgroup that libvirt puts its VMs into. virtrain leaves their own limit (hard_limit) unset.
 constexpr const char* machine_limit = "sys/fs/cgroup/machine.slice/memory.max";
 
 bool has_machine_slice(const DeviceHost& host) {

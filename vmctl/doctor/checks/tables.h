@@ -14,7 +14,7 @@ struct HostInMode {
   const Inventory& inventory;
   HostMode mode;
 };
-/// What every scenario needs.
+/// Checks that every scenario depends on.
 std::span<const Check<HostInMode>> host_checks();
 
 using DeviceCheck = Check<DeviceHost>;

@@ -7,7 +7,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// What VMs get: as planned, or without a plan every GPU in the form that it offers.
+/// Devices that VMs get: as planned, or without a plan every GPU in the form that it offers.
 std::vector<PlacedDevice> wanted(const DeviceHost& host) {
   if (host.demand) { return host.demand->devices(); }
   std::vector<PlacedDevice> devices;

@@ -12,7 +12,7 @@
 #include "vmctl/doctor/findings/check.h"
 #include "vmctl/doctor/findings/device_host.h"
 
-// What the tables of checks share.
+// Helpers that the tables of checks share.
 namespace virtrain::vmctl {
 
 using Words = std::vector<std::string>;
@@ -57,7 +57,7 @@ inline std::filesystem::path sysfs(const DeviceHost& host, const std::string& ad
   return host.root / "sys/bus/pci/devices" / address;
 }
 
-/// What VFIO does not mind in a group: bridges, and the host's own without a driver.
+/// Whether VFIO accepts the function in a group as it is: bridges, and the host's own without a driver.
 inline bool is_bridge(const DeviceHost& host, const std::string& address) {
   const auto class_code = read_value(sysfs(host, address) / "class").value_or("");
   return class_code.starts_with("0x0604") ||

@@ -10,7 +10,7 @@
 
 namespace virtrain::vmctl {
 
-/// What a check found, and what to do about it.
+/// The finding of a check, and the advice.
 struct CheckAnswer {
   std::string found;
   std::string fix = {};                   ///< empty: all is well

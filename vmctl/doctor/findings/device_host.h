@@ -14,7 +14,7 @@
 
 namespace virtrain::vmctl {
 
-/// What the checks of devices look at: a host, or the recorded tree of one.
+/// The subject of device checks: a host, or the recorded tree of one.
 struct DeviceHost {
   std::filesystem::path root = "/";
   Inventory inventory;
@@ -24,8 +24,8 @@ struct DeviceHost {
   std::optional<KvmTrial> kvm = {};         ///< nothing: it was not tried
   std::optional<DeviceDemand> demand = {};  ///< nothing: no plan, so every device is looked at
 
-  /// What the plan wants, with the device that each grant is of. A virtual function that is yet to be made
-  /// is, so far, the function that it is made of.
+  /// Devices that the plan wants, each with its grant. For a virtual function that does not exist yet, the
+  /// device is the physical function.
   std::vector<std::pair<DeviceGrant, const HostDevice*>> wanted() const;
   /// The devices that matter: those that the plan wants, or all GPUs.
   std::vector<const HostDevice*> devices() const;
@@ -33,7 +33,7 @@ struct DeviceHost {
   std::vector<const HostDevice*> gpus() const;
   /// Those of devices() that leave the driver they are on, to be bound to VFIO.
   std::vector<const HostDevice*> rebound() const;
-  /// What nvidia-smi says of a GPU, or of the card that it is a virtual function of.
+  /// nvidia-smi's report on a GPU, or on the card that it is a virtual function of.
   const GpuReport* report_on(const HostDevice& gpu) const;
   const HostDevice* find(const std::string& address) const;
   bool is_leased(const std::string& address) const;

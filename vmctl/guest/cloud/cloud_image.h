@@ -23,8 +23,8 @@ CloudImage inspect_cloud_image(const std::filesystem::path& file);
 /// A copy of the image that takes one VM's writes; a few hundred KiB at first.
 void make_overlay(const CloudImage& image, const std::filesystem::path& overlay);
 
-/// What cloud-init (data source NoCloud) is told in one VM: to mount virtrain's root beside its own and to
-/// start the agent there. The image keeps its kernel, init and GPU driver.
+/// Instructions for cloud-init (data source NoCloud) in one VM: it mounts virtrain's root beside its own and
+/// starts the agent there. The image keeps its kernel, init and GPU driver.
 struct CloudSeed {
   GuestBoot boot;
   std::string mac;  ///< of the NIC that gets boot.address; empty: none

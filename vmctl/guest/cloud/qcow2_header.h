@@ -9,7 +9,7 @@ namespace virtrain::vmctl {
 /// How many bytes of a disk image tell what it is.
 inline constexpr std::size_t disk_header_bytes = 512;
 
-/// What the first bytes of a disk image say.
+/// Facts from the first bytes of a disk image.
 struct DiskHeader {
   std::string format;               ///< "qcow2", "raw" (of no known format), or the name of another one
   std::uint64_t virtual_bytes = 0;  ///< of a qcow2 image; of others the file's size

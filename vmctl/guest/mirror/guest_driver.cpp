@@ -21,12 +21,12 @@ namespace fs = std::filesystem;
 /// Where the guest's linker looks without a cache.
 constexpr const char* guest_libraries = "/usr/lib/x86_64-linux-gnu/";
 
-/// Of Debian's and Ubuntu's packages, and of the run file there and on other systems.
+/// Folders of the packages of Debian and Ubuntu, and of NVIDIA's run file there and on other systems.
 constexpr std::array library_folders = {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"};
 /// Debian's packages have theirs in a folder of it for each series: current, tesla-535.
 constexpr const char* series_folder = "usr/lib/x86_64-linux-gnu/nvidia";
 
-/// What CUDA and NVML need of the driver; libcuda opens the others by name.
+/// Driver libraries that CUDA and NVML load; libcuda opens the others by name.
 constexpr std::array driver_libraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
                                          "libnvidia-gpucomp", "libnvidia-nvvm", "libnvidia-cfg"};
 

@@ -10,8 +10,8 @@
 
 namespace virtrain::vmctl {
 
-/// What a guest needs so that a GPU of this host works in it with the host's own driver. The kernel modules
-/// travel with the guest's kernel, of which they are part wherever the driver came from.
+/// Files that a guest needs so that a GPU of this host works in it with the host's own driver. The kernel
+/// modules travel with the guest's kernel, of which they are part wherever the driver came from.
 struct GuestDriver {
   std::string version;  ///< "580.95.05", of kernel modules and libraries alike
   std::string origin;   ///< "DKMS", "packages" or "run file"

@@ -50,7 +50,7 @@ struct Inputs {
   fs::path init;
 };
 
-/// What comes from no file of the host.
+/// Parts of an image that come from no file of the host.
 std::string made_for(const MirrorSpec& spec) {
   std::string text;
   for (const auto& [link, target] : spec.symlinks) {
@@ -202,7 +202,7 @@ struct WorkFolder {
   }
 };
 
-/// What was written to it outlasts a power cut.
+/// Makes the written data outlast a power cut.
 void sync_file(const fs::path& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file || ::fsync(file.get()) != 0) { throw errno_error("write " + path.string(), errno); }

@@ -27,7 +27,7 @@ std::vector<std::string> parse_ldd(std::string_view program, std::string_view ou
 /// its architecture; diversion lines and lines of several owners' directories are left out.
 std::map<std::string, std::string> parse_dpkg_search(std::string_view output);
 
-/// What programs of this host need in order to run in a mirror guest.
+/// Packages and files that programs of this host need in a mirror guest.
 struct GuestNeeds {
   std::set<std::string> packages;
   std::set<std::string> unpackaged_files;  ///< real paths of libraries that no package owns
@@ -37,7 +37,7 @@ struct GuestNeeds {
   std::uintmax_t library_bytes = 0;  ///< of all libraries, packaged or not
 };
 
-/// Of "name_version_arch", each package's version by its name.
+/// Maps the package of each "name_version_arch" to its version.
 std::map<std::string, std::string> versions_of(const std::vector<std::string>& packages);
 
 /// From the shared libraries of the programs and the packages that own them.

@@ -26,12 +26,12 @@ namespace fs = std::filesystem;
 
 constexpr const char* out_folder = "out";  ///< of each step, in its folder
 
-/// What every guest has: a shell and the usual tools, and Open MPI with its plug-ins.
+/// Every guest has a shell, the usual tools, and Open MPI with its plug-ins.
 const std::vector<std::string> base_packages = {"bash",        "coreutils", "dash", "grep",
                                                 "hostname",    "iproute2",  "kmod", "mount",
                                                 "openmpi-bin", "procps",    "sed"};
 
-/// What no training job reads; smaller images are faster to build and to keep.
+/// No training job reads these files; smaller images are faster to build and to keep.
 constexpr const char* excluded =
     "-/usr/share/doc/*\n-/usr/share/man/*\n-/usr/share/locale/*\n-/usr/share/info/*\n-/usr/share/i18n/*\n"
     "-/usr/share/lintian/*\n-/usr/share/bash-completion/*\n-/usr/share/zoneinfo/*\n-/usr/include/*\n-/boot/"
@@ -108,8 +108,8 @@ void make_base_tar(const SuperminRequest& request, const fs::path& tar) {
   ::chmod(tar.c_str(), 0644);
 }
 
-/// What supermin takes by itself, and room for twice the libraries: CUDA's are gigabytes, and their packages
-/// may have more. The file has holes where nothing is.
+/// The size that supermin takes by itself, plus room for twice the libraries: CUDA's are gigabytes, and their
+/// packages may have more. The file has holes where it is empty.
 std::string disk_size(const SuperminRequest& request) {
   constexpr std::uintmax_t least_gib = 4;
   auto bytes = request.needs.library_bytes;
@@ -132,7 +132,7 @@ void check_packages(const fs::path& prepared, const std::set<std::string>& wante
   }
 }
 
-/// What a short look at a file printed, on a disk that others may be using.
+/// Runs a program that looks at a file, on a disk that others may be using, and returns its output.
 std::string looked_at(const std::vector<std::string>& argv) {
   return run_checked(argv, patient_look()).out;
 }

@@ -90,7 +90,7 @@ void add_cpu_placement(pugi::xml_node domain, const DomainSpec& spec) {
     add(cputune, "emulatorpin", {{"cpuset", format_cpu_list(spec.emulator_cores)}});
   }
   if (spec.limits.cpu_cores) {
-    // Of the whole VM and not of each vCPU, as a slice's cgroup bounds all that runs in it.
+    // The quota bounds the whole VM and not each vCPU, as a slice's cgroup bounds all that runs in it.
     add(cputune, "global_period", std::to_string(cpu_period_us));
     add(cputune, "global_quota", std::to_string(cpu_quota_us(*spec.limits.cpu_cores)));
   }
@@ -139,7 +139,7 @@ void add_boot(pugi::xml_node domain, const DomainSpec& spec) {
   if (!spec.kernel_command_line.empty()) { add(os, "cmdline", spec.kernel_command_line); }
 }
 
-/// What libvirt's examples of confidential guests have. AMD's policy: SMT is allowed, bit 17 is always set.
+/// As in libvirt's examples of confidential guests. AMD's policy: SMT is allowed, bit 17 is always set.
 /// Intel's: no exceptions for pages that the guest has not accepted, without which Linux does not boot.
 void add_launch_security(pugi::xml_node domain, MemoryEncryption encryption) {
   if (!is_confidential(encryption)) { return; }
@@ -241,8 +241,8 @@ pugi::xml_node add_disk(pugi::xml_node devices, const std::string& file, const c
   return disk;
 }
 
-/// What the guest writes and syncs reaches the host's disk, as a load on bare metal does. Where that is full
-/// the guest gets an error; QEMU's default is to stop the VM.
+/// A guest's synced writes reach the host's disk, as a load's do on bare metal. Where that disk is full the
+/// guest gets an error; QEMU's default is to stop the VM.
 void add_scratch_disk(pugi::xml_node devices, const DomainSpec& spec) {
   if (!spec.scratch) { return; }
   const char* cache = spec.scratch->past_page_cache ? "none" : "writeback";

@@ -14,15 +14,14 @@ namespace virtrain::vmctl {
 
 using virtrain::Virtualization;
 
-/// What virtrain stamps into the XML of each of its domains and networks, so that they are found without the
-/// journal.
+/// Mark in the XML of virtrain's domains and networks, by which they are found without the journal.
 struct LeaseMark {
   std::string experiment;
   std::string node;
   bool operator==(const LeaseMark&) const = default;
 };
 
-/// What a NIC is plugged into.
+/// The kind of network that a NIC is plugged into.
 enum class NicKind {
   network,    ///< the libvirt network `source`
   tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
@@ -54,7 +53,7 @@ struct ScratchDisk {
   bool past_page_cache = true;  ///< as loads on bare metal write, where the file system can (O_DIRECT)
 };
 
-/// Of the host's processor, that guests on KVM must be told.
+/// Traits of the host's processor that guests on KVM must be told.
 struct CpuTraits {
   /// AMD's have no arch-capabilities, newer kernels offer them all the same, and QEMU before 10.1, which
   /// passes on what it is offered, may die of it ("failed to set MSR 0x10a").
@@ -94,7 +93,7 @@ struct DomainSpec {
   Clique clique = Clique::off;
   NodeLimits limits = {};
   std::string console_log;  ///< host file that receives ttyS0
-  /// Of a libvirt without root, which changes no file's owner and refuses to be told so.
+  /// libvirt runs without root: it changes no file's owner and refuses such a wish.
   bool in_session = false;
 };
 

@@ -287,7 +287,7 @@ class SwitchDrawer {
                  member.host->function.link_possible);
   }
 
-  /// What shares a root port shares the switch below it; ports that all go through are one switch.
+  /// Functions that share a root port share the switch below it; ports that all go through are one switch.
   void draw_switch(pugi::xml_node parent, const std::vector<Member>& group, std::size_t depth) {
     const auto bridge_at = [](const Member& member, std::size_t level) {
       const auto& bridges = member.host->function.bridges;

@@ -129,7 +129,7 @@ class ChannelPump : public std::enable_shared_from_this<ChannelPump> {
   void update() {
     write_socket();
     if (!guest_ended_) { send(); }
-    // What the guest said last still reaches the host; what the host said last is dropped with its end.
+    // The guest's last bytes still reach the host; the host's last bytes are dropped with its end.
     if (host_ended_ || (guest_ended_ && to_host_.empty())) { return close(); }
     int socket_events = to_guest_.size() < buffer_limit && !guest_ended_ ? VIR_EVENT_HANDLE_READABLE : 0;
     if (!to_host_.empty()) { socket_events |= VIR_EVENT_HANDLE_WRITABLE; }

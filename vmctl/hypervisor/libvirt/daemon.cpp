@@ -148,7 +148,7 @@ void wait_for_daemon(const std::string& uri, std::chrono::milliseconds deadline,
 /// Starting libvirt takes others that long at most, stopping it less.
 constexpr std::chrono::seconds others_start = first_look + 1min;
 
-/// Of the host: runs with other state folders use the same daemon.
+/// The lock belongs to the host: runs with other state folders use the same daemon.
 UniqueFd lock_state(const char* name, LockKind kind, const Cancelled& cancelled = {}) {
   constexpr unsigned owner_only = 0700;
   make_own_folder(claims_folder(), owner_only);

@@ -43,8 +43,8 @@ enum class DaemonState {
   absent  ///< nobody does, or it refuses us
 };
 
-/// What a libvirt daemon at `uri` does right now; starts nothing. `why` receives libvirt's words if it does
-/// not answer.
+/// Looks at the libvirt daemon at `uri` and starts nothing. `why` receives libvirt's words if it does not
+/// answer.
 DaemonState look_at_libvirt(const std::string& uri, std::string* why = nullptr,
                             std::chrono::milliseconds deadline = std::chrono::seconds(5));
 

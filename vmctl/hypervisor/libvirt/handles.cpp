@@ -16,7 +16,7 @@ ErrorCode classify(const virError& error) {
 
 void keep_quiet(void*, virErrorPtr) {}
 
-/// What to do when a connection breaks; libvirt allows one callback for each connection.
+/// Actions for the end of a connection; libvirt allows one callback for each connection.
 std::mutex actions_mutex;
 std::multimap<virConnectPtr, std::function<void()>> actions;
 

@@ -245,7 +245,7 @@ class LibvirtHypervisor final : public Hypervisor {
                          [c = connection(), operation, work] { return work(c, operation); });
   }
 
-  /// What `read` makes of each thing that one of libvirt's listing functions gives.
+  /// Applies `read` to each thing that one of libvirt's listing functions gives.
   template <typename Handle, typename List, typename Read>
   std::vector<std::invoke_result_t<Read, typename Handle::pointer>> listed(const std::string& what, List list,
                                                                            unsigned flags, Read read) {

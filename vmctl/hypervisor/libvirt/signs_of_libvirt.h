@@ -9,9 +9,9 @@
 
 namespace virtrain::vmctl {
 
-/// What shows that libvirt's daemons on this host are alive, by how much it has grown since the last look:
-/// the CPU time that they and their questions to QEMU have used, and how long these have waited for a core or
-/// for the disk. The VMs that they started do not count.
+/// Shows that libvirt's daemons on this host are alive, by growth since the last look: the CPU time that they
+/// and their questions to QEMU have used, and how long these have waited for a core or for the disk. The VMs
+/// that they started do not count.
 class SignsOfLibvirt {
  public:
   /// In hundredths of a second: a daemon that hangs still answers keepalive, in much less.

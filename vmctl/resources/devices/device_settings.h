@@ -8,7 +8,7 @@
 
 namespace virtrain::vmctl {
 
-/// Of this host's GPU. Throws Error.
+/// Reads the settings of this host's GPU. Throws Error.
 DeviceSettings read_settings(const std::string& gpu);
 /// Sets and reads back; of `locked`, what we had locked, the clocks are free again where none are wanted.
 /// Error(host_unable) where the GPU did not become as wanted, with what to do.

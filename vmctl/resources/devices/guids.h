@@ -14,8 +14,8 @@ namespace virtrain::vmctl {
 /// Where functions are, unless a test has some of its own.
 inline constexpr const char* pci_devices = "/sys/bus/pci/devices";
 
-/// What an InfiniBand fabric knows a virtual function by. The physical function's driver keeps it, and
-/// whoever drives the virtual function reads it once: it must be there before a guest's driver looks.
+/// Identity of a virtual function in an InfiniBand fabric. The physical function's driver keeps it, and the
+/// driver of the virtual function reads it once: it must be there before a guest's driver looks.
 struct VfIdentity {
   std::string node_guid;  ///< "02:4c:5e:…", eight bytes; zeros: none
   std::string port_guid;
@@ -24,7 +24,7 @@ struct VfIdentity {
 };
 BOOST_DESCRIBE_STRUCT(VfIdentity, (), (node_guid, port_guid, policy))
 
-/// Of a line "vf 1 … NODE_GUID 02:…, PORT_GUID 02:…, link-state auto, …" of `ip link show`.
+/// Parses a line "vf 1 … NODE_GUID 02:…, PORT_GUID 02:…, link-state auto, …" of `ip link show`.
 std::optional<VfIdentity> parse_ip_link(const std::string& text, int index);
 
 /// GUIDs that no other function has: of the physical one's own GUID and the number of the virtual one, marked

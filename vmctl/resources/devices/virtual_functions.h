@@ -7,7 +7,7 @@
 
 namespace virtrain::vmctl {
 
-/// What physical functions need so that they have all that are granted; nothing where they are there.
+/// Effects by which physical functions get all virtual functions that are granted; none where they are there.
 /// Error(busy) where one has some but not these: their number cannot be changed while they are there.
 std::vector<Effect> plan_virtual_functions(const std::vector<DeviceGrant>& grants);
 

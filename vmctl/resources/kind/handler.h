@@ -12,10 +12,10 @@ namespace virtrain::vmctl {
 
 class Search;
 
-/// What can be done with the leases of one kind. Some are things that this host shows, whatever the journal
-/// says: they are found and removed; who has their description makes them (vmctl/host). Others change a
-/// device, and only the journal knows how it was: they are planned, made, and undone from what was
-/// journalled. Calls throw Error.
+/// Operations on the leases of one kind. Some leases are things that this host shows, whatever the journal
+/// says: they are found and removed; the owner of their description makes them (vmctl/host). Others change a
+/// device, and only the journal knows how it was: they are planned, made, and undone from the journal. Calls
+/// throw Error.
 struct Handler {
   EffectKind kind;
 
@@ -24,12 +24,12 @@ struct Handler {
   /// Removes one that was found; no error if it is gone.
   void (*remove)(const Leftover& found, Hypervisor* hypervisor) = nullptr;
 
-  /// What of this kind a VM needs that gets the device, given what is now. Error(not_found) where there is no
-  /// such device, Error(busy) where it is in use.
+  /// Effects of this kind for a VM that gets the device, given what is now. Error(not_found) where there is
+  /// no such device, Error(busy) where it is in use.
   std::vector<Effect> (*plan)(const DeviceGrant& grant) = nullptr;
   /// Makes a planned effect happen, and sees that it did.
   void (*make)(const Effect& effect) = nullptr;
-  /// What is still there of it, in words, from sysfs alone; empty: nothing.
+  /// The part of the effect that is still there, for people, from sysfs alone; empty: nothing.
   std::string (*left)(const Effect& effect) = nullptr;
   /// Puts back what was there before. Idempotent: looks at what is, not at how far anybody came.
   void (*undo)(const Effect& effect) = nullptr;
@@ -40,7 +40,7 @@ struct Handler {
   bool survives_reboot = false;
 };
 
-/// Of an effect that is named by its device's address.
+/// The device of an effect that is named by its address.
 inline std::string named_device(const Effect& effect) {
   return effect.name;
 }

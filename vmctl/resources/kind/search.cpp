@@ -74,7 +74,7 @@ std::vector<Owner> Search::read_journal() {
     live_experiments_.insert(experiment);
     live_tags_.insert(tag_of(experiment));
   };
-  // Of runs with other state folders, whose journals nobody can find.
+  // Runs with other state folders have journals that nobody can find.
   for (const auto& experiment : held_claims(claims_folder(), experiment_claim)) {
     known_experiments_.insert(experiment);
     add_live(experiment);

@@ -22,7 +22,7 @@ class Search {
  public:
   Search(Hypervisor* hypervisor, const LeaseJournal* journal, const Caller& caller);
 
-  // What there is.
+  // The host as it is.
   std::map<pid_t, ProcessInfo> processes;
   std::vector<DomainInfo> domains;
   std::vector<NetworkInfo> networks;
@@ -30,7 +30,7 @@ class Search {
   std::set<std::string> used_slices;  ///< that a living harness has: found with the processes
   bool knows_libvirt() const { return hypervisor_ != nullptr; }
   const Caller& caller() const { return caller_; }
-  /// Of domains and networks.
+  /// The user whose libvirt has the domains and networks.
   std::optional<uid_t> libvirt_holder() const;
   bool has_domain(const std::string& name) const { return domain_names_.contains(name); }
   /// As has_domain() of a name that libvirt may have shortened.
@@ -42,7 +42,7 @@ class Search {
   /// Whether a living run has the device (its address) or a part of it.
   bool is_live_device(const std::string& address) const;
 
-  // What of it looks like ours.
+  // The part that looks like ours.
   void add(Leftover found, bool used = false);
   /// As add(), of what somebody else's experiment may have too.
   void add_held(std::optional<uid_t> holder, Leftover found, bool used = false);

@@ -6,9 +6,9 @@
 
 namespace virtrain::vmctl {
 
-/// What serves all runs of this user on this host at once (a service that is kept away, /dev/kvm open) is
-/// undone by the last of them, whichever has made it. Locks show the others, whatever state folder each
-/// journals in; what another folder's journal has is for clean to undo.
+/// An effect that serves all runs of this user on this host at once (a service that is kept away, /dev/kvm
+/// open) is undone by the last of them, whichever has made it. Locks show the others, whatever state folder
+/// each journals in; `clean` undoes effects from another folder's journal.
 
 /// While it lives, no other run undoes that. Error(busy) where somebody undoes it for longer than some
 /// seconds.
