@@ -15,7 +15,7 @@
 
 namespace virtrain::canary {
 
-/// What came of a read of one page.
+/// The result of reading one page.
 struct PageRead {
   std::string bytes;    ///< zeros or ones where the device was not let there
   std::string refused;  ///< why the device could not be told to read there: nothing is known of the page
@@ -25,8 +25,7 @@ struct PageRead {
 class DmaEngine {
  public:
   virtual ~DmaEngine() = default;
-  /// What is at that bus address, at most a page of it. Throws Error where the engine does not come to an
-  /// end.
+  /// Reads from that bus address, at most a page. Throws Error where the engine does not come to an end.
   virtual PageRead read(std::uint64_t address, std::size_t bytes) = 0;
 };
 
@@ -60,7 +59,7 @@ struct BusRange {
   std::string name;
   std::uint64_t address = 0, bytes = 0;
 };
-/// What a device has read of it.
+/// The bytes of it that a device has read.
 struct BusRead {
   std::string name;
   std::uint64_t scanned = 0, total = 0;

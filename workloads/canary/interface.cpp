@@ -31,7 +31,7 @@ Addresses read_addresses() {
   return {list, &::freeifaddrs};
 }
 
-/// Of the devices of this process; `kind` is an address family.
+/// Calls `take` for each of this process's addresses of `kind`, an address family.
 template <typename Address, typename Take>
 void each_address(const Addresses& list, int kind, Take&& take) {
   for (const auto* one = list.get(); one != nullptr; one = one->ifa_next) {

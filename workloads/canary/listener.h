@@ -22,7 +22,7 @@ struct ListenRequest {
   std::chrono::seconds time{120};
 };
 
-/// What a tenant's node offers to whoever reaches it, for that long.
+/// Services that a tenant's node offers for that long to whoever reaches it.
 class Listener {
  public:
   /// Binds everything. Throws Error.

@@ -13,7 +13,7 @@ namespace virtrain::canary {
 namespace {
 
 constexpr std::size_t all_ports = 65'535;
-/// Of no connection: below the ports that kernels give out.
+/// A port that no connection has: below the ports that kernels give out.
 constexpr std::uint16_t own_port = 20'077;
 constexpr std::uint32_t sequence = 0x76740001;
 

@@ -19,7 +19,7 @@ struct ScanTarget {
   std::vector<std::uint16_t> ports = {};  ///< empty: all, 1 to 65535
 };
 
-/// What came back from one node.
+/// The answers of one node.
 struct ScannedPorts {
   std::string name;
   std::size_t scanned = 0;                  ///< ports that were asked at least once

@@ -17,7 +17,7 @@ constexpr std::size_t most_failures = 4;
 constexpr std::size_t most_functions = 16;
 constexpr std::size_t most_path_bytes = 160;
 
-/// What is wrong with a request is told as one kind of failure, whatever the library calls it.
+/// Turns every fault of a request into one kind of failure, whatever the library calls it.
 template <typename Read>
 auto checked(const char* what, Read&& read) {
   try {

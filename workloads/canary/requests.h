@@ -12,8 +12,8 @@
 #include "workloads/canary/listener.h"
 #include "workloads/canary/reach.h"
 
-// What virtrain-canary is asked on standard input and what it answers: JSON, one object. A request carries
-// the canaries, so that none is in a command line, which other users may see.
+// virtrain-canary takes requests on standard input and answers them: JSON, one object. A request carries the
+// canaries, so that none is in a command line, which other users may see.
 
 namespace virtrain::canary {
 
@@ -28,7 +28,7 @@ struct FillRequest {
   std::chrono::seconds time{120};  ///< for each of them
 };
 
-/// What a device of the node is to read by itself.
+/// Pages that a device of the node reads by itself.
 struct PeerRequest {
   std::vector<Canary> canaries;
   std::string control;                     ///< one of their names: planted in this process's own memory

@@ -13,18 +13,18 @@ namespace virtrain::probe {
 
 enum class OutputFormat { table, jsonl };
 
-/// What one process measures alone, and what needs ranks.
+/// Probes of one process, and probes that need ranks.
 inline const std::vector<std::string> single_probes{"triad", "memory_copy", "gemm"};
-/// What one process measures of the model, where that is asked for by name.
+/// Probes of the model in one process, where they are asked for by name.
 inline const std::vector<std::string> model_probes{"convolutions"};
-/// What one process measures of a GPU, where that is asked for by name.
+/// Probes of a GPU in one process, where they are asked for by name.
 inline const std::vector<std::string> gpu_probes{"gpu_gemm", "device_copy", "host_to_device",
                                                  "device_to_host", "peer_copy"};
-/// What any number of ranks measures with a GPU each, where that is asked for by name.
+/// Probes of any number of ranks with a GPU each, where they are asked for by name.
 inline const std::vector<std::string> nccl_probes{"nccl_all_reduce", "nccl_all_gather", "nccl_broadcast"};
 inline const std::vector<std::string> rank_probes{"all_reduce", "all_gather", "broadcast", "round_trip"};
 
-/// What a run of virtrain-probe is told.
+/// Command-line options of virtrain-probe.
 struct Flags {
   std::vector<std::string> probes;  ///< empty: all that this number of ranks can measure
   std::uint64_t min_bytes = 8;

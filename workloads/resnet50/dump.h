@@ -15,7 +15,7 @@ struct RunningStatistics {
   std::vector<float> variance;
 };
 
-/// What a reference needs to check one step, collected around it (`--dump`).
+/// Data that a reference needs to check one step, collected around it (`--dump`).
 class StepDump {
  public:
   /// The i-th parameter, or its gradient, in plain layout.

@@ -12,7 +12,7 @@ namespace virtrain::stress {
 
 VIRTRAIN_ENUM_CLASS(Kind, cpu, llc, membw, disk, net, gemm, power, l2, h2d, d2h, allreduce)
 
-/// What a run of virtrain-stress is told.
+/// Command-line options of virtrain-stress.
 struct Flags {
   Kind kind = Kind::cpu;
   double share = 1;                               ///< of the time
@@ -24,7 +24,7 @@ struct Flags {
   /// CUDA's number of it; of membw: the GPU's memory instead of the host's; of allreduce: NCCL instead of
   /// MPI, and the first rank's GPU
   std::optional<int> gpu;
-  /// Of what loads a GPU or ranks: where a piece or a sum gets no further for so long, it is an error.
+  /// Time after which a load on a GPU or on ranks fails, where a piece or a sum gets no further.
   int stall_seconds = 600;
   std::string file;       ///< of disk
   std::string serial;     ///< of disk: the number of a whole disk, in place of a file

@@ -17,13 +17,13 @@ class Worker {
   virtual std::uint64_t work() = 0;
 };
 
-/// What a load works on, for the record "hello".
+/// The device of a load, for the record "hello".
 struct Device {
   std::string name = {};
   std::optional<std::string> pci_address = {};  ///< of a GPU
 };
 
-/// What is loaded.
+/// A load on one resource.
 class Load {
  public:
   virtual ~Load() = default;
@@ -37,7 +37,7 @@ class Load {
   /// The port that a listening load was given.
   virtual std::optional<int> port() const { return std::nullopt; }
 
-  // Of a load on several ranks, which rank 0 leads; all of them come here in this order.
+  // For a load on several ranks, which rank 0 leads; all of them come here in this order.
 
   /// Meets the other ranks: what each of them says in its record "hello", by rank.
   virtual std::vector<std::string> meet(const std::string& hello) { return {hello}; }

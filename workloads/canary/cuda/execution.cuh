@@ -6,7 +6,7 @@
 #include "workloads/canary/cuda/kernels.h"
 #include "workloads/common/cuda/gpu_errors.h"
 
-/// What the kernels ask of the GPU under them. nvcc compiles this; the tests run the same kernels without a
+/// Services that the kernels need from the GPU. nvcc compiles this; the tests run the same kernels without a
 /// GPU and bring their own (tests/workloads/canary/cuda/emulation.h).
 #ifdef __CUDACC__
 namespace virtrain::canary {

@@ -19,7 +19,7 @@ namespace virtrain::canary {
 /// CUDA's number of the GPU at that PCI address. Throws Error.
 int find_gpu(const std::string& address);
 
-/// What is said of a GPU that takes longer than that.
+/// Error message for a GPU that takes longer than that.
 std::string hang_words(std::chrono::milliseconds limit);
 
 struct FreeOnGpu {
@@ -27,7 +27,7 @@ struct FreeOnGpu {
 };
 using GpuMemory = std::unique_ptr<std::byte, FreeOnGpu>;
 
-/// Nothing where no memory is left. Throws Error.
+/// Allocates GPU memory; nothing where none is left. Throws Error.
 GpuMemory try_to_allocate(std::uint64_t bytes);
 
 /// Values in memory of the GPU. Throws Error.

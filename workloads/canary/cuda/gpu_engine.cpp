@@ -45,7 +45,8 @@ class BusPage {
   void* memory_;
 };
 
-/// Of the region that the address is in, else of all that is on the bus. A region may begin within a page.
+/// Finds the page in the region that has the address, else in the whole bus. A region may begin within a
+/// page.
 BusPage page_at(const BusView& bus, std::uint64_t address) {
   const auto page = [](std::uint64_t any) { return any / LockedPage::size * LockedPage::size; };
   for (const auto& region : bus.regions) {

@@ -12,7 +12,7 @@
 
 namespace virtrain::canary {
 
-/// What a process maps to have a pointer to a page of the bus, as a GPU's driver wants one.
+/// Memory that a process maps to have a pointer to a page of the bus, as a GPU's driver wants one.
 struct BusView {
   const LockedPage* own = nullptr;    ///< of this process; the kernel shows nobody its memory as a file
   std::uint64_t own_address = 0;      ///< the page's

@@ -39,7 +39,7 @@ struct Piece {
   Word* get() const { return reinterpret_cast<Word*>(memory.get()); }
 };
 
-/// What the first block on each multiprocessor saw, by the multiprocessor's number.
+/// Hits of the first block on each multiprocessor, by the multiprocessor's number.
 using Seen = std::map<unsigned, Hits>;
 
 class Gpu {

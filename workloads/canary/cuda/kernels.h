@@ -7,8 +7,8 @@
 /// done, and throw Error.
 namespace virtrain::canary {
 
-/// What a thread reads or writes at once. A canary has two, the number of its page behind it one more, so
-/// that canaries begin at multiples of a word only.
+/// The unit that a thread reads or writes at once. A canary has two, and one more for the number of its page,
+/// so that canaries begin at multiples of a word only.
 struct alignas(16) Word {
   std::uint64_t low, high;
 };
@@ -30,7 +30,7 @@ struct Hits {
 };
 inline constexpr Hits no_hits{0, ~0ULL, 0};
 
-/// What one block has seen in the shared memory of its multiprocessor.
+/// Hits of one block in the shared memory of its multiprocessor.
 struct SharedHits {
   Hits hits;
   unsigned multiprocessor;

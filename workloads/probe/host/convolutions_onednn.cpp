@@ -20,7 +20,7 @@ using Tag = dnnl::memory::format_tag;
 using dnnl::algorithm;
 using dnnl::prop_kind;
 
-/// What makes two convolutions the same work.
+/// Convolutions of equal shape are the same work.
 struct Shape {
   int in_channels, out_channels, in_size, out_size, kernel, stride, padding;
   auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr): clang 14's mistake
@@ -145,8 +145,8 @@ struct Kind {
 
 using Product = Convolution::Product;
 
-/// What rounding explains, which leaves a product of few terms a random walk. A wrong direction is off by
-/// about lengths / sqrt(terms).
+/// The difference that rounding explains, which leaves a product of few terms a random walk. A wrong
+/// direction is off by about lengths / sqrt(terms).
 double most_difference(const Kind& kind, const Product& a, const Product& b) {
   const double walk = kind.rounding / std::sqrt(static_cast<double>(std::min(a.count, b.count)));
   return std::max(kind.tolerance, walk) * std::max(a.lengths, b.lengths);

@@ -17,12 +17,12 @@ class Exchange {
 
   /// "NCCL 2.28.3"
   virtual std::string library() const = 0;
-  /// Of this rank, as nccl-tests names it: " 0 [0000:19:00.0] NVIDIA H200".
+  /// This rank's device, as nccl-tests names it: " 0 [0000:19:00.0] NVIDIA H200".
   virtual std::string device() const = 0;
   /// Whether there is a way with an output of its own; in place there always is.
   virtual bool goes_out_of_place(Collective collective) const = 0;
 
-  /// What is in the buffers before. They lie there until the next take().
+  /// Fills the buffers. The values stay until the next take().
   virtual void take(std::span<const float> send, std::span<float> receive) = 0;
   /// Does it so many times: from `send` to `receive`, or within `receive` (of an all-gather, this rank's part
   /// of it goes in). Returns the seconds of all of them on this rank.

@@ -17,7 +17,7 @@ struct Process {
   std::string device = {};  ///< " 0 [0000:19:00.0] NVIDIA H200"
 };
 
-/// What a sweep was done with, for the lines before the table.
+/// Settings of a sweep, for the lines before the table.
 struct SweepSetting {
   Collective collective = Collective::all_reduce;
   std::uint64_t min_bytes = 0;

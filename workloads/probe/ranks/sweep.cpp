@@ -8,7 +8,8 @@ namespace {
 
 constexpr float poison = -1;
 
-/// What rank `rank` puts in at place i: small whole numbers, so that sums of floats are exact in any order.
+/// The value that rank `rank` puts in at place i: small whole numbers, so that sums of floats are exact in
+/// any order.
 float pattern(std::uint64_t i, int rank, int salt) {
   return static_cast<float>(
       (i * 31 + static_cast<std::uint64_t>(rank) * 17 + static_cast<std::uint64_t>(salt)) % 251);
@@ -20,7 +21,7 @@ float sum_of_patterns(std::uint64_t i, int ranks, int salt) {
   return sum;
 }
 
-/// What goes in and what has to come out on one rank.
+/// The input and the expected output of one rank.
 class Operation {
  public:
   Operation(Collective collective, const Peers& peers, std::uint64_t bytes)

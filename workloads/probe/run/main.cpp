@@ -9,7 +9,7 @@ namespace {
 using namespace virtrain;
 using namespace virtrain::probe;
 
-/// What only one process measures waits for its GPU, all else for other ranks.
+/// Probes of one process wait for its GPU, all others for other ranks.
 std::string words_of_a_stall(const Flags& flags) {
   if (std::none_of(flags.probes.begin(), flags.probes.end(), is_gpu_probe)) {
     return stall_words(flags.stall_seconds);

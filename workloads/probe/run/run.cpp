@@ -147,7 +147,7 @@ class Run {
     for (const Figure& figure : figures) { keep(figure); }
   }
 
-  /// What is no figure and no failure.
+  /// Prints a note, which is neither a figure nor a failure.
   void note(const std::string& message) const {
     if (!records()) { write_table("# " + message + "\n"); }
     if (records() && peers_.rank() == 0) { write_record("note", 0, {{"message", message}}); }

@@ -32,9 +32,9 @@ class ParameterStore {
   void set(std::size_t index, const std::vector<float>& plain);
   std::vector<float> plain_master(std::size_t index) const { return plain(masters_[index]); }
   std::vector<float> plain_gradient(std::size_t index) const { return plain(gradients_[index]); }
-  /// Of all master parameters in the model's order and plain layout.
+  /// Hash of all master parameters in the model's order and plain layout.
   std::uint64_t hash() const;
-  /// Of the layouts: ranks can only add up gradients if theirs are the same.
+  /// Hash of the layouts: ranks can only add up gradients if theirs are the same.
   std::uint64_t layout_hash() const;
 
  private:

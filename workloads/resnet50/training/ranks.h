@@ -6,7 +6,7 @@
 #include "workloads/common/affinity.h"
 #include "workloads/common/peers/peers.h"
 
-/// What all ranks of a job have to agree on.
+/// Values that all ranks of a job have to agree on.
 namespace virtrain::resnet50 {
 
 /// Ranks on one host with the same mask (mpirun --bind-to none) divide its cores among themselves.

@@ -9,8 +9,7 @@
 
 namespace virtrain::resnet50 {
 
-/// What is known after one step of the warm-up. Without a GPU, or where it does not tell, the last two are
-/// absent.
+/// Facts after one step of the warm-up. Without a GPU, or where it does not tell, the last two are absent.
 struct WarmupStep {
   double end_s = 0;  ///< on any clock that runs evenly
   double step_seconds = 0;

@@ -18,7 +18,7 @@
 /// warm-up, counted steps, "result".
 namespace virtrain::resnet50 {
 
-/// What is asked of one step.
+/// Order for one step.
 struct StepOrder {
   bool stop_requested = false;  ///< on this rank; all ranks agree on the step after which they stop
   bool more_follow = false;     ///< unless it stops: the next step may already be started
@@ -31,7 +31,7 @@ struct StepResult {
   bool stop = false;                      ///< some rank was told to stop; all ranks agree on it
 };
 
-/// What trains. Called from one thread, in the order of the declarations.
+/// Trains the model. Callers use one thread and the order of the declarations.
 class TrainingBackend {
  public:
   virtual ~TrainingBackend() = default;
@@ -51,7 +51,7 @@ class TrainingBackend {
   /// The counted steps are over: what follows (reading back, dumps, traces) is none of theirs.
   virtual void end_counting() {}
   virtual nlohmann::json result(std::int64_t images) = 0;
-  /// Of all master parameters in the model's order and plain layout.
+  /// Hash of all master parameters in the model's order and plain layout.
   virtual std::uint64_t parameters_hash() = 0;
   virtual void write_dump() const = 0;
 };

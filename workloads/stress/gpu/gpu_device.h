@@ -4,7 +4,7 @@
 
 namespace virtrain::stress {
 
-/// Of the GPU that CUDA numbers so. Only in builds with CUDA.
+/// The GPU that CUDA numbers so. Only in builds with CUDA.
 Device gpu_device(int gpu);
 
 }  // namespace virtrain::stress

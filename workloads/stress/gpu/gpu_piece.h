@@ -25,7 +25,7 @@ class Ring {
     bool operator==(const Part&) const = default;
   };
 
-  /// Of a buffer of so many bytes, at least one.
+  /// A buffer of so many bytes, at least one.
   explicit Ring(std::uint64_t size) : size_(size) {}
   /// Where the next `bytes` lie; round and round for more than the buffer has.
   std::vector<Part> next(std::uint64_t bytes);

@@ -16,10 +16,10 @@ class AllReduce {
   virtual void run() = 0;
 };
 
-/// Of the host's memory, by MPI.
+/// Sums in the host's memory, by MPI.
 std::unique_ptr<AllReduce> make_host_all_reduce(Peers& peers, std::uint64_t bytes);
-/// Of GPUs' memory, by NCCL: the first rank of a host on `first_gpu`, each further rank on the next. Throws
-/// Error(host_unable) without a GPU or NCCL, or in a build without them.
+/// Sums in GPUs' memory, by NCCL: the first rank of a host on `first_gpu`, each further rank on the next.
+/// Throws Error(host_unable) without a GPU or NCCL, or in a build without them.
 Device gpu_all_reduce_device(int first_gpu);  ///< this rank's; throws likewise
 std::unique_ptr<AllReduce> make_gpu_all_reduce(Peers& peers, int first_gpu, std::uint64_t bytes);
 

@@ -80,7 +80,7 @@ class GemmWorker : public Worker {
   End end_;
 };
 
-/// What a copying worker copies between, and how.
+/// Ends and method of a copying worker.
 struct Route {
   DeviceMemory device;
   DeviceMemory other_device;  ///< of a copy within the GPU

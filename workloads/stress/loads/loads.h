@@ -15,7 +15,7 @@ std::unique_ptr<Load> make_load(const Flags& flags);
 std::unique_ptr<Load> make_compute_load(const Flags& flags, int threads);  ///< cpu, llc, membw
 /// gemm, h2d, d2h, and membw with a GPU. Throws Error(host_unable) in a build without CUDA.
 std::unique_ptr<Load> make_gpu_load(const Flags& flags);
-/// What it says when a piece got no further for so long.
+/// Error message for a piece that got no further for so long.
 std::string gpu_stall_words(int stall_seconds);
 std::unique_ptr<Load> make_disk_load(const Flags& flags, int threads);
 /// Name of the one disk in this folder (/sys/block) whose `serial` says so. Throws Error(bad_input).

@@ -9,7 +9,7 @@
 namespace virtrain::stress {
 namespace {
 
-/// What rank 0 tells the others before each sum.
+/// Rank 0 sends one to the others before each sum.
 enum Word { end = 0, sum = 1 };
 
 constexpr std::uint64_t default_host_bytes = 16ULL << 20;

@@ -18,8 +18,8 @@ using Tensor = dnnl::memory;
 std::vector<Precision> possible_precisions();
 std::string onednn_version();
 
-/// What scratch memory is for: one buffer each, grown to the largest request, its contents valid until its
-/// next use.
+/// Uses of scratch memory: one buffer each, grown to the largest request, its contents valid until its next
+/// use.
 enum class Scratch {
   source,
   weights,

@@ -63,7 +63,7 @@ class BatchNormOperation {
   BatchNormOperation(Device& device, const Layout& layout, bool relu);
 
   void forward(const Tensor& source, const Tensor& scale, const Tensor& shift, const Tensor& destination);
-  /// Of the latest forward pass. `source_gradient` may be `destination_gradient` itself.
+  /// Differentiates the latest forward pass. `source_gradient` may be `destination_gradient` itself.
   void backward(const Tensor& source, const Tensor& scale, const Tensor& shift,
                 const Tensor& destination_gradient, const Tensor& source_gradient,
                 const Tensor& scale_gradient, const Tensor& shift_gradient);

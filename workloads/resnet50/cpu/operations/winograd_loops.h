@@ -54,7 +54,7 @@ inline void load_square(const float* plane, int row, int column, int size, Vecto
   }
 }
 
-/// What is done with a tile or a block of weights; `Family` is one of winograd_transforms.h.
+/// Loops over a tile or a block of weights; `Family` is one of winograd_transforms.h.
 template <typename Family, std::ptrdiff_t lanes>
 struct TileLoops {
   static constexpr std::ptrdiff_t tile = Family::tile;

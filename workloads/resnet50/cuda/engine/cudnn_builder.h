@@ -53,7 +53,7 @@ class BuiltGraph {
   /// cuDNN's words for what it refused last.
   const std::string& refusal() const;
 
-  /// Of one plan, by its place; nothing or false where cuDNN refuses.
+  /// Properties of one plan, by its place; nothing or false where cuDNN refuses.
   std::optional<std::string> name(std::int64_t index);
   bool is_runtime_compiled(std::int64_t index) const;
   /// Equal inputs give equal bits.

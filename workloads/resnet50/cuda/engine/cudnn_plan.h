@@ -50,7 +50,7 @@ class GraphPlan {
   const std::string& refusal() const { return graph_.refusal(); }
 
   std::size_t candidates() const { return candidates_.size(); }
-  /// Of all candidates, until one is chosen.
+  /// The largest workspace of all candidates, until one is chosen.
   std::int64_t workspace_bytes() const;
   void run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const;
   const std::string& name_of(std::size_t index) const { return candidates_[index].name; }
@@ -67,7 +67,7 @@ class GraphPlan {
     std::string name;
     std::int64_t workspace_bytes = 0;
   };
-  /// What an engine must be like to be a candidate.
+  /// Conditions that make an engine a candidate.
   struct Terms {
     std::optional<std::string> name;
     std::int64_t most_bytes = 0;

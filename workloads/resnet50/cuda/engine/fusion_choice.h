@@ -19,8 +19,8 @@ namespace virtrain::resnet50::cuda {
 /// does not have there.
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability);
 
-/// What decides among several. `highest` does not depend on timing, so that all arms of an experiment take
-/// the same level though each guest is fresh.
+/// The rule that decides among several. `highest` does not depend on timing, so that all arms of an
+/// experiment take the same level though each guest is fresh.
 enum class FusionRule { fastest, highest };
 
 struct TriedFusion {
@@ -47,7 +47,7 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
 /// The level of that name ("full").
 std::optional<Fusion> fusion_named(const std::string& name);
 
-/// What the choice depends on besides the machine, for the plan cache.
+/// Key of the plan cache: everything but the machine that the choice depends on.
 std::string fusion_key(int image_size, int classes, Numeric numeric, int batch, int accumulate_steps);
 
 /// For the record "ready": {"fusion_timed": {"full": 0.031}, "fusion_refused": {"none": words},

@@ -32,8 +32,8 @@ class Stopwatch {
     while (marks_.size() <= launches) { marks_.emplace_back(GpuEvent::Timing::on); }
   }
 
-  /// Of one run, the median over a few launches of some, hot. One that is far behind the best so far is run
-  /// no further: strict fp32's fallbacks may take a hundred times as long.
+  /// Seconds of one run, the median over a few launches of some, hot. One that is far behind the best so far
+  /// is run no further: strict fp32's fallbacks may take a hundred times as long.
   double seconds_of(const std::function<void()>& run, const std::optional<double>& best) const {
     constexpr double hopeless = 2, of_the_host = 100e-6;
     run();  // kernels load, which a capture must not

@@ -9,7 +9,7 @@
 namespace virtrain::resnet50::cuda {
 
 StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {
-  // Of this thread alone: the watchdog and NCCL's threads go on calling CUDA.
+  // The mode captures this thread alone: the watchdog and NCCL's threads go on calling CUDA.
   check_gpu("begin to capture", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 }
 StreamCapture::~StreamCapture() {
@@ -22,7 +22,7 @@ CUgraphExec_st* StreamCapture::end() {
   cudaGraph_t graph = nullptr;
   check_gpu("end the capture", cudaStreamEndCapture(std::exchange(stream_, nullptr), &graph));
   cudaGraphExec_t runnable = nullptr;
-  // What a stream of high priority has queued keeps it.
+  // The flag keeps the priority of work that a stream of high priority has queued.
   const cudaError_t status = cudaGraphInstantiate(&runnable, graph, cudaGraphInstantiateFlagUseNodePriority);
   ignore_gpu(cudaGraphDestroy(graph));
   check_gpu("make a graph of what was captured", status);

@@ -11,7 +11,7 @@
 #include "workloads/resnet50/cuda/kernels/execution.cuh"
 #include "workloads/resnet50/cuda/kernels/numeric.h"
 
-/// What all kernels share: packs of eight elements, conversions, sizes of launches.
+/// Code that all kernels share: packs of eight elements, conversions, sizes of launches.
 namespace virtrain::resnet50::cuda {
 
 __device__ inline float to_float(float value) {

@@ -7,8 +7,8 @@
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 
-/// What a kernel asks of the machine under it. nvcc compiles these; the tests run the same kernels without a
-/// GPU and bring their own (tests/workloads/resnet50/cuda/kernels/emulation), which is why kernels are
+/// Services that a kernel needs from the machine. nvcc compiles these; the tests run the same kernels without
+/// a GPU and bring their own (tests/workloads/resnet50/cuda/kernels/emulation), which is why kernels are
 /// started by `launch` and name their shared memory by a type.
 #ifdef __CUDACC__
 namespace virtrain::resnet50::cuda {

@@ -55,7 +55,7 @@ struct PartialSums {
   int* tickets = nullptr;   ///< most_channel_groups x tickets_of_group, zeros before and after each pass
 };
 
-/// What a normalization's backward sums become.
+/// Results of a normalization's backward sums.
 struct NormGradients {
   float* gamma = nullptr;
   float* beta = nullptr;
@@ -72,7 +72,8 @@ void norm_sums(Numeric numeric, const void* x, const RowShape& shape, const Part
 void norm_finalize(Numeric numeric, const float* sum, const float* square_sum, const RowShape& shape,
                    const NormVectors& vectors, void* scale16, void* shift16, Stream stream);
 
-/// What norm_apply adds before the ReLU: nothing, an activation, or an activation that is normalized as well.
+/// The term that norm_apply adds before the ReLU: nothing, an activation, or an activation that is normalized
+/// as well.
 struct Shortcut {
   const void* values = nullptr;
   const NormVectors* norm = nullptr;
@@ -98,7 +99,7 @@ void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* ma
                          const RowShape& shape, const BackwardFactors* factors, void* dx, void* masked,
                          Sweep sweep, Stream stream);
 
-/// What `position` has where no input of a window is above zero.
+/// Value of `position` where no input of a window is above zero.
 inline constexpr std::uint8_t no_position = 0xff;
 
 /// Maximum of relu(norm(x)) and its row-major position in the window (the first one wins, a NaN always). Per

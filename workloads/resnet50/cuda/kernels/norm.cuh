@@ -4,8 +4,8 @@
 #include "workloads/resnet50/cuda/kernels/kernels.h"
 #include "workloads/resnet50/model.h"
 
-/// What the passes of a normalization share: the factors of a thread's channels, and where its gradient comes
-/// from.
+/// Parts that the passes of a normalization share: the factors of a thread's channels, and the source of its
+/// gradient.
 namespace virtrain::resnet50::cuda {
 
 /// A thread meets the same channels in every row that it handles.
@@ -110,8 +110,8 @@ struct PooledGradient {
     }
     return loaded;
   }
-  /// Of pixel `i` of the square. A pixel outside the image has none, because no window took its maximum
-  /// there.
+  /// Gradient of pixel `i` of the square. A pixel outside the image has none, because no window took its
+  /// maximum there.
   __device__ static Floats values(const Loaded& loaded, int i) {
     Floats sum{};
 #pragma unroll

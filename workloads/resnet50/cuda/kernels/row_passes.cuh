@@ -32,7 +32,8 @@ struct Tiling {
         tiles((rows + tile_rows - 1) / tile_rows) {}
 };
 
-/// What this thread handles. Blocks of one place in memory are neighbours, so that memory is swept once.
+/// The part of the tensor that this thread handles. Blocks of one place in memory are neighbours, so that
+/// memory is swept once.
 struct Place {
   int group, chunk, chunks, row_lane, pack;
   bool works;
@@ -46,7 +47,7 @@ struct Place {
         works(row_lane < tiling.row_lanes && pack < tiling.packs) {}
 };
 
-/// What the threads of a block have added up, before their row lanes are added.
+/// Sums of a block's threads, before their row lanes are added.
 struct RowLanes {
   float first[block_threads * pack_size];
   float second[block_threads * pack_size];

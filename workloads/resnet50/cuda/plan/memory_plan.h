@@ -19,7 +19,7 @@ struct Lifetime {
 
   bool overlaps(const Lifetime& other) const { return first <= other.last && other.first <= last; }
 };
-/// Of all tensors that are not persistent; others have their default.
+/// Lifetimes of all tensors that are not persistent; the others have their default.
 std::vector<Lifetime> lifetimes(const StepProgram& program);
 
 struct MemoryPlan {
@@ -35,7 +35,7 @@ MemoryPlan plan_memory(const StepProgram& program, std::int64_t workspace_bytes)
 /// do not fit themselves.
 std::int64_t workspace_room(const StepProgram& program, std::int64_t available_bytes);
 
-/// What no plan can go below: the most that is alive at one operation, and the persistent tensors.
+/// Lower bound of every plan: the most that is alive at one operation, and the persistent tensors.
 std::int64_t least_bytes(const StepProgram& program, std::int64_t workspace_bytes);
 
 /// Elements of one tensor that cuDNN's engines can count.

@@ -71,7 +71,7 @@ const char* pass_of(GraphKind kind);
 /// note: on an H200 no two steps at `statistics` gave the same bits.
 bool has_sums(GraphKind kind);
 
-/// What a graph writes; the others it reads.
+/// Whether a graph writes the tensor; it reads the others.
 bool is_output(TensorId id);
 
 /// A graph with its sizes. The last layer is a 1x1 convolution over 1x1 images; its bias is our kernels'
@@ -105,7 +105,7 @@ enum class Fusion {
 };
 VIRTRAIN_DESCRIBE_ENUM(Fusion, none, addition, statistics, full)
 
-/// What a level of fusion decides anew for each shape of convolution.
+/// Fusions that a level decides on anew for each shape of convolution.
 enum class FusionKind {
   addition,    ///< the gradient of a block's input: graph and addition in one
   mask,        ///< ... and the ReLU's mask of the block before

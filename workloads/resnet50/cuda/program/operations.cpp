@@ -9,7 +9,7 @@ namespace {
 using Refs = std::initializer_list<Ref>;
 using Operands = std::vector<Operand>;
 
-/// What an operation reads and what it writes; no_tensor is neither.
+/// Operands that an operation reads and writes; no_tensor is neither.
 Operands moves(Refs reads, Refs writes) {
   Operands all;
   for (const Ref tensor : reads) {

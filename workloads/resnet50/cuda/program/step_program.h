@@ -50,7 +50,7 @@ struct StampedSpan {
   int begin = 0, end = 0;
 };
 
-/// What is read or written from outside.
+/// Tensors that are read or written from outside.
 struct StepHandles {
   Ref images =
       no_tensor;  ///< NHWC with padded_image_channels, activations' type, per micro-batch: each part padded
@@ -86,11 +86,11 @@ struct StepProgram {
 /// In which type a tensor of activations or of fp32 is handed to what takes any.
 Numeric numeric_of(const StepProgram& program, Ref tensor);
 
-/// Of fp16, so much for each rank, since each has its share of the gradient only; the others have fp32's
-/// range.
+/// Initial loss scale of fp16 for each rank, since each has its share of the gradient only; the other types
+/// have fp32's range.
 float initial_loss_scale(const StepSettings& settings);
 
-/// What one rank gives to the others in a step, in order.
+/// Sums that one rank contributes to in a step, in order.
 std::vector<AllReduce> reductions_of(const StepProgram& program);
 
 /// Each distinct graph of one training step, in the order of first use.

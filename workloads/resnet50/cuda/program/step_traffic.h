@@ -4,7 +4,7 @@
 
 #include "workloads/resnet50/cuda/program/step_program.h"
 
-/// What the operations of a step have to move through the GPU's memory, from its program alone.
+/// Bytes that the operations of a step have to move through the GPU's memory, from its program alone.
 namespace virtrain::resnet50::cuda {
 
 /// Bytes that an operation reads and writes in one micro-batch: each of its tensors once for each way,
@@ -12,7 +12,7 @@ namespace virtrain::resnet50::cuda {
 /// of it unread.
 std::int64_t traffic_bytes(const StepProgram& program, const Operation& operation);
 
-/// Of one operand.
+/// Bytes of one operand.
 std::int64_t operand_bytes(const StepProgram& program, const Operand& operand);
 
 }  // namespace virtrain::resnet50::cuda

@@ -22,8 +22,8 @@ void connect(GradientExchange& exchange, const StepProgram& program) {
     most_bytes = std::max(most_bytes, reduction.count * element_bytes(reduction.numeric));
   }
   if (most_bytes == 0) { return; }
-  // Nothing that is thrown here frees it: that would wait for kernels that wait for a lost rank, before the
-  // failure is told. The process ends with it.
+  // An exception from here on does not free it: that would wait for kernels that wait for a lost rank, before
+  // the failure is told. The process ends with it.
   std::byte* const scratch = allocate_device(static_cast<std::size_t>(most_bytes)).release();
   const GpuStream stream;
   const GpuEvent done(GpuEvent::Timing::off);

@@ -16,8 +16,8 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-/// What modules that load later, cuDNN and the driver may still take, and the captured step: each micro-batch
-/// is some 550 nodes of it.
+/// Memory that modules that load later, cuDNN, the driver and the captured step may still take: each
+/// micro-batch is some 550 nodes of it.
 std::int64_t spare_bytes(const StepSettings& settings, std::int64_t total) {
   return std::max<std::int64_t>(512LL << 20, total / 100) + settings.accumulate_steps * (1LL << 20);
 }

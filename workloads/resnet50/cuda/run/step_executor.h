@@ -60,8 +60,8 @@ class StepExecutor {
   /// From now on the step is what is captured here.
   void capture();
 
-  /// What to add to the GPU's clock for the host's (monotonic_ns), to some ten microseconds. Needs stamps,
-  /// and no step under way.
+  /// The term that turns the GPU's clock into the host's (monotonic_ns), to some ten microseconds. Needs
+  /// stamps, and no step under way.
   std::int64_t clock_offset_ns();
 
   /// Queues one step; at most two may be under way.
@@ -89,8 +89,8 @@ class StepExecutor {
     return tensor == no_tensor ? 0 : static_cast<std::size_t>(program_.at(tensor).count);
   }
 
-  /// What the host reads of a step. Four, so that two steps can be under way and the one before is still
-  /// known.
+  /// Results of a step that the host reads. There are four, so that two steps can be under way and the one
+  /// before is still known.
   struct Slot {
     GpuEvent begin{GpuEvent::Timing::on}, end{GpuEvent::Timing::on};
     PinnedMemory memory;

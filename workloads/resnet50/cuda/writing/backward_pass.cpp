@@ -64,7 +64,7 @@ void BackwardPass::norm(const UnitState& unit, Ref dy, Ref mask, Ref dx, Ref mas
              NormBackwardApply{unit.shape, dy, mask, unit.y, out.factors, dx, masked}, sites);
 }
 
-/// Of one of the norms at a block's end.
+/// Writes the backward pass of one of the norms at a block's end.
 void BackwardPass::tail_norm(const UnitState& unit, const Gradient& gradient, const NormGradientRefs& known,
                              Ref mask, Ref dx, Ref masked) {
   if (!gradient.has_factors) {

@@ -14,7 +14,7 @@ class BackwardPass {
   int write();
 
  private:
-  /// Of a block's output.
+  /// Gradient of a block's output.
   struct Gradient {
     Ref values = no_tensor;
     bool is_masked = false;    ///< the ReLU has been passed

@@ -8,11 +8,11 @@
 #include "workloads/resnet50/cuda/writing/bucket_plan.h"
 #include "workloads/resnet50/cuda/writing/step_tensors.h"
 
-/// What the passes of a step share while they are written: its tensors, its list of operations, and the
+/// State that the passes of a step share while they are written: its tensors, its list of operations, and the
 /// gradients that are complete.
 namespace virtrain::resnet50::cuda {
 
-/// What a convolution reads: an activation, or the raw output of the one before with the factors of its norm.
+/// Input of a convolution: an activation, or the raw output of the one before with the factors of its norm.
 struct Source {
   Ref values = no_tensor;
   Ref scale16 = no_tensor, shift16 = no_tensor;
@@ -70,7 +70,7 @@ class StepEmitter {
   /// Weights' gradients come in the order of the parameters' layout; what completes a bucket sends it.
   void weights_gradient_done();
   void vectors_gradients_done();
-  /// What runs once, behind all micro-batches.
+  /// Writes the update, which runs once, behind all micro-batches.
   void update();
 
   /// Notes the time here; returns the stamp's index.
