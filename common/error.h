@@ -6,7 +6,7 @@
 
 namespace virtrain {
 
-/// What kind of failure it is; decides the exit code of the command line.
+/// The kind of a failure, which decides the exit code of the command line.
 enum class ErrorCode {
   usage,         ///< wrong flags or arguments: exit 2
   bad_input,     ///< a scenario or input file is wrong, nothing was done: exit 3

@@ -20,7 +20,7 @@ UniqueFd open_lock(const std::filesystem::path& file) {
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_only));
   struct stat status {};
   if (!fd || ::fstat(fd.get(), &status) != 0) { throw errno_error("open " + file.string(), errno); }
-  // Of a version that made it for all to read.
+  // An older version made the file readable for all.
   if ((status.st_mode & 07777 & ~owner_only) != 0 && status.st_uid == ::geteuid()) {
     ::fchmod(fd.get(), owner_only);
   }

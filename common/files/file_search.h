@@ -10,7 +10,7 @@
 
 namespace virtrain {
 
-/// What a search may take.
+/// Bounds of a search.
 struct SearchLimits {
   std::uint64_t bytes = std::uint64_t{16} << 30;
   std::chrono::seconds time{120};
@@ -30,8 +30,8 @@ struct SearchReport {
   bool has(const std::string& canary) const;
 };
 
-/// Of an open file or disk; 0 where it has none or cannot be asked. A memory region of a device in sysfs has
-/// the size that stat says: its mapping, and so where SEEK_END is, is another file's.
+/// Size of an open file or disk; 0 where it has none or cannot be asked. A memory region of a device in sysfs
+/// has the size that stat says: its mapping, and so where SEEK_END is, is another file's.
 std::uint64_t bytes_of(int fd);
 
 /// Searches files, block devices, device memory in sysfs (which is mapped), and all regular files below

@@ -24,7 +24,7 @@ class NewFile {
   NewFile& operator=(const NewFile&) = delete;
   ~NewFile();
 
-  /// What is written to: in a folder of somebody else's the name may be another file's by now.
+  /// The open file: in a folder of somebody else's the name may be another file's by now.
   int descriptor() const { return file_.get(); }
   /// Once all of it is on disk, with exactly `mode`, if any. A link at `path` is replaced, not followed.
   void take_place(std::optional<mode_t> mode = std::nullopt);

@@ -25,8 +25,8 @@ uid_t owner_of_open(int file) {
   return ::fstat(file, &status) == 0 ? status.st_uid : static_cast<uid_t>(-1);
 }
 
-/// Of "/proc/self/fd/7/rest": the folder that is open there, which its name need not lead to any more, and
-/// the rest.
+/// Splits "/proc/self/fd/7/rest" into the folder that is open there, which its name need not lead to any
+/// more, and the rest.
 std::optional<std::pair<std::string, fs::path>> beginning_with_descriptor(const fs::path& path) {
   const std::string text = path.string();
   constexpr std::string_view folder = "/proc/self/fd/";

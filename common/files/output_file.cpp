@@ -27,7 +27,7 @@ namespace {
 class FileBuffer : public std::streambuf {
  public:
   explicit FileBuffer(int file) : file_(file), bytes_(std::size_t{64} << 10) { start(); }
-  /// Of the first write that failed; 0 if none did.
+  /// errno of the first write that failed; 0 if none did.
   int failure() const { return failure_; }
 
  protected:
@@ -68,15 +68,16 @@ void write_to(int descriptor, const std::filesystem::path& file,
   if (!out) { throw Error("write " + file.string(), ErrorCode::io, "the output could not be made"); }
 }
 
-/// What `file` names of the descriptors that we were given: those of our own are closed on exec.
+/// The descriptor that `file` names, if the caller gave it to us: those of our own are closed on exec.
 std::optional<int> given_descriptor(const std::filesystem::path& file) {
   const auto descriptor = named_descriptor(file);
   if (descriptor && !was_given(*descriptor)) { throw errno_error("write " + file.string(), EBADF); }
   return descriptor;
 }
 
-/// What is written to and never replaced, not yet opened: a pipe or a character device of this very name,
-/// ours or root's. None where the name is free, a file's or a link's, which may lead to anything.
+/// Finds an output that is written to and never replaced, and does not open it yet: a pipe or a character
+/// device of this very name, ours or root's. None where the name is free, a file's or a link's, which may
+/// lead to anything.
 UniqueFd find_in_place(const FilePlace& place, const std::string& operation) {
   UniqueFd found(::openat(place.folder.get(), place.name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
@@ -105,7 +106,7 @@ UniqueFd open_in_place(const FilePlace& place, const std::string& operation) {
   return open;
 }
 
-/// What is replaced: a file of this very name, no link.
+/// The file of this very name that the output replaces; no link.
 std::optional<struct stat> regular_file(const FilePlace& place) {
   struct stat status {};
   const bool is_there =

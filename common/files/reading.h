@@ -40,7 +40,7 @@ inline constexpr std::size_t most_text_bytes = std::size_t{16} << 20;
 /// than `most_bytes` (errno EFBIG). Works on /proc and /sys, whose sizes read 0.
 std::optional<std::string> read_file(const std::filesystem::path& path,
                                      std::size_t most_bytes = most_text_bytes);
-/// What comes from an open file until its end, `most_bytes` at most; nothing if reading fails.
+/// Reads an open file until its end, `most_bytes` at most; nothing if reading fails.
 std::optional<std::string> read_at_most(int file, std::size_t most_bytes);
 /// Its end, of so many bytes at most; nothing if it cannot be read. For logs that somebody else makes long.
 std::optional<std::string> read_tail(const std::filesystem::path& path, std::size_t most_bytes);
@@ -48,7 +48,7 @@ std::optional<std::string> read_tail(const std::filesystem::path& path, std::siz
 std::optional<std::string> read_value(const std::filesystem::path& path);
 /// Last part of a link's target; empty if it is no link.
 std::string link_name(const std::filesystem::path& link);
-/// What is in a folder, in order; nothing if it cannot be read.
+/// Entries of a folder, in order; nothing if it cannot be read.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 /// Their names alone.
 std::vector<std::string> entry_names(const std::filesystem::path& folder);

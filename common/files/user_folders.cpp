@@ -34,12 +34,12 @@ std::optional<uid_t> owner_of(fs::path folder) {
   return status.st_uid;
 }
 
-/// Of another user than root, who we are.
+/// Whether another user owns the folder while we are root.
 bool is_of_somebody_else(const fs::path& folder) {
   return ::geteuid() == 0 && owner_of(folder).value_or(0) != 0;
 }
 
-/// What leave_folders_of_others() has taken out.
+/// Variables that leave_folders_of_others() has taken out.
 std::string& left_folders() {
   static std::string words;
   return words;

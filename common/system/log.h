@@ -13,7 +13,8 @@ enum class Level { debug, info, warning, error };
 /// Logs go to stderr; call once from main(). Colour only where stderr is a terminal.
 void configure(Format format, Level least);
 
-/// What stands before each line from now on, such as what erases a progress line on a terminal.
+/// Puts these bytes before each line from now on, such as the sequence that erases a progress line on a
+/// terminal.
 void begin_lines_with(const std::string& bytes);
 
 /// One event: a short sentence, and fields as a JSON object that both formats print.

@@ -23,8 +23,8 @@ struct ProcessInfo {
 
 /// Decodes the text of /proc/<pid>/stat; nothing if it is not one.
 std::optional<ProcessInfo> parse_proc_stat(std::string_view text);
-/// Nothing of one that has ended, also while it stays a zombie: the first process of many containers reaps
-/// nobody.
+/// Nothing for a process that has ended, also while it stays a zombie: the first process of many containers
+/// reaps nobody.
 std::optional<ProcessInfo> process_info(pid_t pid);
 std::vector<ProcessInfo> all_processes();
 /// Command line, one argument each; empty for kernel threads and gone processes.

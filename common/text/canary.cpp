@@ -49,8 +49,8 @@ void CanarySearch::look_at(std::string_view bytes, std::uint64_t offset) {
 }
 
 void CanarySearch::feed(std::string_view bytes) {
-  // What lies across the border of two pieces: fewer bytes of either than a canary has, so that none of those
-  // that lie in one piece is counted again.
+  // Bytes across the border of two pieces: fewer of either than a canary has, so that no canary that lies in
+  // one piece is counted again.
   constexpr std::size_t most = canary_size - 1;
   if (!tail_.empty()) {
     const auto border = tail_ + std::string(bytes.substr(0, most));

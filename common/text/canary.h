@@ -43,7 +43,7 @@ class CanarySearch {
   /// A new stream begins; hits of the last one are forgotten.
   void restart();
   const std::vector<Canary>& canaries() const { return canaries_; }
-  /// Of each canary, in their order.
+  /// Hits of each canary, in their order.
   const std::vector<Hits>& hits() const { return hits_; }
 
  private:

@@ -108,7 +108,8 @@ JsonRefusal refusal_of(std::string_view text, const nlohmann::json::exception& f
     words.remove_prefix(words.find(": ") + 2);
   } else {
     words.remove_prefix(words.find("] ") + 2);
-    // Of a number beyond all doubles it does not say where it is: "number overflow parsing '1e999'".
+    // For a number beyond all doubles the library does not say where it is: "number overflow parsing
+    // '1e999'".
     const auto open = words.find('\''), close = words.rfind('\'');
     if (open != close) { byte = find_number(text, words.substr(open + 1, close - open - 1)); }
   }

@@ -12,8 +12,8 @@
 
 namespace virtrain {
 
-/// What JSON that another process, a guest or a file made may be like. Values are copied, shown and written
-/// level by level on the stack, and each takes more memory than its text.
+/// Bounds of JSON that another process, a guest or a file made. Values are copied, shown and written level by
+/// level on the stack, and each takes more memory than its text.
 struct JsonLimits {
   std::size_t bytes = std::size_t{16} << 20;
   std::size_t depth = 64;
@@ -41,7 +41,7 @@ std::string dump_json(const nlohmann::json& value, int indent = -1);
 /// As above, of JSON text that is there already.
 std::string safe_json_text(std::string_view text);
 
-/// What an object has under that key; null where it has nothing, or `value` is no object.
+/// The value under that key; null where the object has none, or `value` is no object.
 const nlohmann::json& member(const nlohmann::json& value, const char* key);
 /// The text that an object has under that key; empty where it has none, or `value` is no object.
 std::string text_in(const nlohmann::json& value, const char* key);

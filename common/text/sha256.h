@@ -13,7 +13,7 @@ class Sha256 {
  public:
   Sha256();
   void update(std::string_view bytes);
-  /// Of all bytes so far, 64 hexadecimal digits; call once.
+  /// Digest of all bytes so far, 64 hexadecimal digits; call once.
   std::string finish();
 
  private:
