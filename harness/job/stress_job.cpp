@@ -47,16 +47,12 @@ std::vector<std::string> stressor_command(const std::string& program, const std:
 
 StressJob::StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
                      const MpiDialect& mpi)
-    : io_(io),
-      placement_(placement),
-      nodes_(std::move(nodes)),
-      mpi_(mpi),
-      changed_(io, asio::steady_timer::time_point::max()) {}
+    : placement_(placement), nodes_(std::move(nodes)), mpi_(mpi), waiter_(io) {}
 
 void StressJob::fail(const std::string& words) {
   if (failure_) { return; }
   failure_ = fmt::format("the aggressor {} failed: {}", placement_.neighbour->condition(), words);
-  changed_.cancel();
+  waiter_.wake();
   if (on_failure) { on_failure(*failure_); }
 }
 
@@ -105,7 +101,7 @@ asio::awaitable<void> StressJob::start(std::size_t index, std::vector<std::strin
           fmt::format("{} ended with exit status {} before the trainers{}", stressor.kind, status,
                       stressor.last_words.empty() ? "" : "; its error output: " + stressor.last_words));
     }
-    self->changed_.cancel();
+    self->waiter_.wake();
   };
   events.on_lost = [self](const std::string& reason) { self->fail(reason); };
   stressor.began_ns = monotonic_ns();
@@ -158,23 +154,22 @@ void StressJob::take_line(Stressor& stressor, const RankLine& line) {
       stressor.bytes -= std::min(stressor.bytes, line.text.size() + 1 + line_bytes);
     }
   }
-  changed_.cancel();
+  waiter_.wake();
 }
 
 asio::awaitable<void> StressJob::wait_until(const char* what, std::function<bool()> reached,
                                             milliseconds deadline) {
-  const FairDeadline fair(deadline, nodes_[0].agent->waiting_time);
-  while (!reached()) {
+  const std::function<bool()> done = [&] {
+    if (reached()) { return true; }
     if (failure_) { throw Error(what, ErrorCode::trial_failed, *failure_); }
-    const auto left = fair.left();
-    if (left.count() <= 0) {
-      throw Error(
-          what, ErrorCode::timeout,
-          fmt::format("not within {} s", std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
-    }
-    boost::system::error_code woken;
-    changed_.expires_after(left);
-    co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    return false;
+  };
+  const FairDeadline fair(deadline, nodes_[0].agent->waiting_time);
+  const bool in_time = co_await waiter_.until(done, fair);
+  if (!in_time) {
+    throw Error(
+        what, ErrorCode::timeout,
+        fmt::format("not within {} s", std::chrono::duration_cast<std::chrono::seconds>(deadline).count()));
   }
 }
 

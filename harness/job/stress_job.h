@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <functional>
@@ -14,6 +13,7 @@
 #include "harness/evidence/aggressor.h"
 #include "harness/evidence/rank_output.h"
 #include "harness/job/tenant_job.h"
+#include "harness/job/waiter.h"
 
 namespace virtrain::harness {
 
@@ -65,7 +65,6 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
   void fail(const std::string& words);
   bool has_reached_level(const Stressor& stressor) const;
 
-  asio::io_context& io_;
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
   MpiDialect mpi_;
@@ -73,7 +72,7 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
   std::optional<std::string> failure_;
   bool stopping_ = false;
   std::int64_t level_since_ns_ = 0, level_until_ns_ = 0;
-  asio::steady_timer changed_;
+  Waiter waiter_;
 };
 
 /// The command line of one stressor of this aggressor, without what only a running one knows (--peer).

@@ -28,8 +28,6 @@ constexpr milliseconds exit_grace{10'000};
 /// With GPUs: whoever closes one last waits for the driver to shut it down, 1 to 4 s for each, one after the
 /// other, after tens of GB were freed and NCCL and MPI have ended.
 constexpr milliseconds gpu_exit_grace{60'000};
-/// For what already waits in the agents' channels.
-constexpr milliseconds time_to_read{200};
 constexpr std::size_t last_lines = 12;
 constexpr std::size_t most_host_name_bytes = 64;
 constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
@@ -78,7 +76,7 @@ TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std
       ranks_(static_cast<std::size_t>(placement.ranks())),
       out_(mpi.tag_end),
       err_(mpi.tag_end),
-      changed_(io, asio::steady_timer::time_point::max()) {}
+      waiter_(io) {}
 
 void TenantJob::spawn(asio::awaitable<void> task) {
   asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr error) {
@@ -91,7 +89,7 @@ void TenantJob::spawn(asio::awaitable<void> task) {
 
 void TenantJob::fail(const std::string& reason) {
   if (!failure_) { failure_ = reason; }
-  changed_.cancel();
+  waiter_.wake();
 }
 
 std::int64_t TenantJob::ranks_per_node() const {
@@ -161,7 +159,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
   events.on_exit = [self = shared_from_this()](int status) {
     self->take_last_words();
     self->exit_status_ = status;
-    self->changed_.cancel();
+    self->waiter_.wake();
   };
   process_ = co_await nodes_[0].agent->start(spec, std::move(events));
 }
@@ -380,7 +378,7 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
       break;
   }
   if (on_record) { on_record(record.rank, record); }
-  changed_.cancel();
+  waiter_.wake();
 }
 
 // --- waiting
@@ -391,34 +389,24 @@ bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) con
 
 asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool()> reached,
                                             FairDeadline deadline) {
-  for (bool looked_late = false;;) {
-    if (failure_) {
-      throw Error(what, ErrorCode::trial_failed,
-                  *failure_ + (last_lines_.empty() ? "" : "\n" + last_words()));
-    }
-    if (reached()) { co_return; }
+  const auto behind = [this](const char* words) { return last_lines_.empty() ? "" : words + last_words(); };
+  const std::function<bool()> done = [&] {
+    if (failure_) { throw Error(what, ErrorCode::trial_failed, *failure_ + behind("\n")); }
+    if (reached()) { return true; }
     if (exit_status_) {
       throw Error(what, ErrorCode::trial_failed,
                   fmt::format("the trainer of {} ended with exit status {}{} before that{}", placement_.name,
                               *exit_status_, *exit_status_ == killed_status ? killed_hint : "",
-                              last_lines_.empty() ? "" : "; its last output:\n" + last_words()));
+                              behind("; its last output:\n")));
     }
-    const auto left = deadline.left();
-    boost::system::error_code woken;
-    if (left.count() > 0) {
-      changed_.expires_after(left);
-      co_await changed_.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    } else if (!looked_late) {
-      // Where this process itself stood still, what came in time is yet to be read.
-      looked_late = true;
-      asio::steady_timer reading(io_, time_to_read);
-      co_await reading.async_wait(asio::redirect_error(asio::use_awaitable, woken));
-    } else {
-      throw Error(what, ErrorCode::timeout,
-                  fmt::format("not within {} s{}",
-                              std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
-                              last_lines_.empty() ? "" : "; its last output:\n" + last_words()));
-    }
+    return false;
+  };
+  const bool in_time = co_await waiter_.until(done, deadline);
+  if (!in_time) {
+    throw Error(what, ErrorCode::timeout,
+                fmt::format("not within {} s{}",
+                            std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
+                            behind("; its last output:\n")));
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <deque>
@@ -17,6 +16,7 @@
 #include "harness/evidence/rank_output.h"
 #include "harness/evidence/rank_state.h"
 #include "harness/job/rank_command.h"
+#include "harness/job/waiter.h"
 #include "harness/plan/plan.h"
 
 namespace virtrain::harness {
@@ -113,7 +113,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::int64_t process_ = 0;
   std::optional<int> exit_status_;
   std::optional<std::string> failure_;
-  asio::steady_timer changed_;
+  Waiter waiter_;
   /// Remote shells by (node, shell id): where the daemon runs and its process id there.
   std::map<std::pair<std::size_t, std::int64_t>, std::pair<std::size_t, std::int64_t>> shells_;
 };
