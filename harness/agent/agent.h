@@ -9,10 +9,10 @@ namespace virtrain::harness {
 
 namespace asio = boost::asio;
 
-/// What the agent does in a node, a VM's PID 1 or a slice's first process alike: it starts processes and
-/// streams their output, samples telemetry, answers clock pings, relays remote-shell requests of mpirun to
-/// the coordinator, and kills everything it started when the coordinator goes. Messages:
-/// docs/architecture.md, "The agent's messages".
+/// The agent in a node, a VM's PID 1 or a slice's first process alike: it starts processes and streams their
+/// output, samples telemetry, answers clock pings, relays remote-shell requests of mpirun to the coordinator,
+/// and kills everything it started when the coordinator goes. Messages: docs/architecture.md, "The agent's
+/// messages".
 class Agent {
  public:
   /// `stream` is the coordinator's end: a virtio-serial port (`reconnects`: end of file means nobody is there

@@ -12,7 +12,7 @@
 namespace virtrain::harness {
 namespace {
 constexpr std::size_t queued_frames = 32;
-/// What a posted frame costs beside its bytes, roughly.
+/// Memory that a posted frame costs beside its bytes, roughly.
 constexpr std::size_t posted_frame_bytes = 200;
 }  // namespace
 

@@ -15,7 +15,7 @@ namespace virtrain::harness {
 
 namespace asio = boost::asio;
 
-/// Of frames that were posted and not yet written.
+/// Limit of the frames that were posted and not yet written.
 inline constexpr std::size_t max_posted_bytes = 4U << 20;
 
 /// Frames over one byte stream (socket, virtio-serial port). All calls from the io_context's one thread.

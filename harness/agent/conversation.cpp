@@ -63,8 +63,8 @@ Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
       rsh_acceptor_(io, asio::local::stream_protocol(), rsh_socket_.take_listener().release()) {}
 
 void Agent::Conversation::spawn(asio::awaitable<void> task) {
-  // What ends a task early (a closed pipe, a closed connection) is no news. Some outlast the conversation by
-  // a moment (a timer that has to fire first), so each keeps it alive.
+  // A task that ends early (a closed pipe, a closed connection) needs no report. Some outlast the
+  // conversation by a moment (a timer that has to fire first), so each keeps it alive.
   asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr) {});
 }
 

@@ -9,7 +9,7 @@ namespace virtrain::harness {
 
 /// Where `virtrain-rsh` finds the agent of its node: a path that connect() takes.
 inline constexpr const char* rsh_socket_variable = "VIRTRAIN_AGENT_SOCKET";
-/// What it must know, beside being a process of this node.
+/// Variable with the secret that a caller must know, beside being a process of this node.
 inline constexpr const char* rsh_secret_variable = "VIRTRAIN_AGENT_SECRET";
 
 /// The agent's end of mpirun's remote shell. Whoever is served here runs commands as the agent's user on
@@ -23,7 +23,7 @@ class RshSocket {
 
   /// The listening socket; taken once.
   UniqueFd take_listener() { return std::move(listener_); }
-  /// What the agent's children find it by.
+  /// Variables by which the agent's children find it.
   std::map<std::string, std::string> environment() const;
   /// Whether the other end of `connection` is a process that this agent started, and of its user.
   static bool is_of_this_node(int connection);

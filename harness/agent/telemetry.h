@@ -12,7 +12,7 @@ namespace virtrain::harness {
 /// network_{rx,tx}_bytes (all but lo).
 nlohmann::json read_telemetry(const std::filesystem::path& root, const std::vector<int>& cores);
 
-/// What identifies a node for the comparability guard: hostname, boot_id, kernel, cpu_model, cpu_flags,
+/// Facts that identify a node for the comparability guard: hostname, boot_id, kernel, cpu_model, cpu_flags,
 /// microcode, mitigations, memory_total_bytes, cpus (allowed list), as read inside it.
 nlohmann::json read_node_facts();
 

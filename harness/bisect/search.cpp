@@ -43,7 +43,7 @@ class Replay {
       const auto cause = minimal({}, left, false);
       const auto confirmed = cause ? ask(*cause) : std::nullopt;
       if (!confirmed) { return stopped(); }
-      // What was said does not fit together: noise was taken for an answer.
+      // The answers contradict each other: noise was taken for an answer.
       if (!*confirmed) { return ended(search_.causes.empty() ? SearchEnd::unclear : SearchEnd::found); }
       search_.causes.push_back(*cause);
       left = without(left, *cause);

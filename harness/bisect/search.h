@@ -13,7 +13,7 @@ namespace virtrain::harness {
 /// Suspects by their index.
 using Suspects = std::set<std::size_t>;
 
-/// What trials with some suspects at their new values lost against trials with all of them at the old ones.
+/// Loss of trials with some suspects at their new values against trials with all of them at the old ones.
 enum class StepOutcome {
   none,     ///< nothing that matters
   part,     ///< clearly less than all of them bring

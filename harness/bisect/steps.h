@@ -27,7 +27,7 @@ struct StepLimits {
   std::int64_t seed = 1;    ///< of the order of trials
 };
 
-/// Of the names of its scenarios, whose experiments are no nights (results/store/queries/nights.sql).
+/// Ending of bisect's scenario names, whose experiments are not nights (results/store/queries/nights.sql).
 inline constexpr std::string_view bisect_ending = ".bisect";
 
 /// Half of a loss: beyond it trials lost what is looked for, within it they did not.
@@ -36,8 +36,7 @@ double step_margin(double ratio);
 /// The scenario of a comparison; its name ends with .bisect, so that it is no night.
 std::string step_scenario(const Subject& subject, const Suspects& tried, const StepLimits& limits);
 
-/// What a comparison at step_margin() says. `whole`: the step in which all suspects were tried; null: this is
-/// it.
+/// Reads a comparison at step_margin(). `whole`: the step in which all suspects were tried; null: this is it.
 StepOutcome outcome_of(const std::optional<results::RatioTest>& test, const Step* whole);
 
 /// How much a cause lost: the step in which exactly these were tried, else the fewest beside them.

@@ -90,7 +90,7 @@ void add_devices(KeyWriter& keys, const Devices& devices) {
   add_selection(keys, "devices.nics.select", devices.nics->select);
 }
 
-/// Of one tenant of a case, by key.
+/// Values of one tenant of a case, by key.
 Values values_of(const Case& placed, const Tenant& tenant) {
   Values values;
   KeyWriter keys(values);

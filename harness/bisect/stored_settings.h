@@ -6,8 +6,8 @@
 #include "harness/scenario/edits/edits.h"
 #include "harness/scenario/scenario.h"
 
-// What a stored scenario would do to this host. A database does not say where its records come from: they may
-// have been measured here, imported, or copied with the whole file. Pure.
+// Effects that a stored scenario would have on this host. A database does not say where its records come
+// from: they may have been measured here, imported, or copied with the whole file. Pure.
 namespace virtrain::harness {
 
 /// The environment variables that a comparison's two arms set for their ranks, the files of this host that

@@ -30,7 +30,7 @@ template <typename... Args>
   throw Error("bisect " + excerpt(id), code, fmt::format(words, std::forward<Args>(args)...));
 }
 
-/// Of one trial of an experiment, with boots and all else between its trials.
+/// Mean duration of a trial of an experiment, with boots and all else between its trials.
 double trial_seconds(const Store& store, const std::string& experiment) {
   const auto record = store.experiment(experiment);
   const auto trials = store.trials(experiment).size();
@@ -68,7 +68,7 @@ void add_facts(const std::vector<results::Suspect>& facts, std::vector<Suspected
   }
 }
 
-/// What the decoder says of a scenario with this setting; empty: it takes it.
+/// Why the decoder refuses a scenario with this setting; empty: it takes it.
 std::string refusal_of(const Subject& subject, const Setting& setting) {
   TwoArms wanted{"bisect", "", subject.case_name, subject.arm, {setting}, {0}, 3};
   const auto text = two_arm_scenario(subject.text, wanted);

@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-/// What is to be explained: a case in an arm that got slower.
+/// The loss to be explained: a case in an arm that got slower.
 struct Subject {
   std::string id = {};        ///< of the change, or "GOOD..BAD"
   std::string scenario = {};  ///< its name
@@ -25,14 +25,14 @@ struct Subject {
   std::vector<Suspected> others() const;
 };
 
-/// Of a confirmed loss that `changes` lists, by its id. Error(not_found) with the ids there are; Error(usage)
-/// for a change that is not confirmed, is a gain, or is of a figure other than throughput. `known` are
-/// settings that the user suspects beside those found.
+/// Finds a confirmed loss that `changes` lists, by its id. Error(not_found) with the ids there are;
+/// Error(usage) for a change that is not confirmed, is a gain, or is of a figure other than throughput.
+/// `known` are settings that the user suspects beside those found.
 Subject subject_of_change(const results::Store& store, const std::string& id,
                           const std::vector<Setting>& known);
 
-/// Of two experiments whose scenario may have been edited between them. An empty case or arm: where the loss
-/// is largest. A setting in `known` stands for an edit of the same key.
+/// Compares two experiments whose scenario may have been edited between them. An empty case or arm: where the
+/// loss is largest. A setting in `known` stands for an edit of the same key.
 Subject subject_of_experiments(const results::Store& store, const std::string& good, const std::string& bad,
                                const std::string& case_name, const std::string& arm,
                                const std::vector<Setting>& known);

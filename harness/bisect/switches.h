@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-/// What may have caused a loss, and how a scenario switches it.
+/// A possible cause of a loss, and how a scenario switches it.
 struct Suspected {
   std::string name = {};  ///< a fact as `changes` names it, or a key of the scenario
   std::string before = {};

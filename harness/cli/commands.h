@@ -9,7 +9,8 @@
 
 namespace virtrain::harness {
 
-/// What every verb knows. Verbs register themselves on the app; the chosen one's callback sets `exit_status`.
+/// State that all verbs share. Verbs register themselves on the app; the chosen one's callback sets
+/// `exit_status`.
 struct Cli {
   CLI::App app{
       "virtrain: measures what virtualization costs a GPU training job, and whether tenants stay out of each "

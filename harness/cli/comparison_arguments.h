@@ -6,7 +6,7 @@
 
 namespace virtrain::harness {
 
-// What `compare` and `report` read alike from the command line; Error(usage) with what is allowed.
+// Arguments that `compare` and `report` share; Error(usage) with what is allowed.
 
 /// "2%" or "0.02": above 0 and below `below`.
 double share(const std::string& flag, const std::string& text, double below);

@@ -72,7 +72,7 @@ std::string mig_text(const vmctl::GpuReport& report) {
                      pending == *report.mig ? "" : fmt::format(", {} after the next reset", word(pending)));
 }
 
-/// What a reader must know before the device is lent.
+/// Warnings for a reader before the device is lent.
 std::vector<std::string> remarks(const HostDevice& device, const vmctl::DeviceListing& context) {
   const auto& pci = device.function;
   std::vector<std::string> lines{fmt::format("{} {}", pci.address, device.name)};

@@ -24,7 +24,7 @@ struct RunOptions {
   bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible
 };
 
-/// What a run left, read back from the database.
+/// Results of a run, read back from the database.
 struct ScenarioRun {
   ExperimentOutcome outcome;
   results::CompareRequest request;                   ///< that gives `comparisons`
@@ -43,8 +43,8 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
 void enter_mode_of(const Scenario& scenario, RunOptions& options);
 ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options);
 
-/// What reads and prints the results of a run. Where the run itself was stopped or failed, that decides the
-/// exit status, and an Error of `work` is only logged; else it is thrown, but never as busy.
+/// Calls `work`, which reads and prints the results of a run. Where the run itself was stopped or failed,
+/// that decides the exit status, and an Error of `work` is only logged; else it is thrown, but never as busy.
 void after_run(const ExperimentOutcome& outcome, const std::function<void()>& work);
 
 /// A terminal that was closed or a reader that has gone must not decide how an experiment ends, so what

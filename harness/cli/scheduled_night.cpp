@@ -56,7 +56,8 @@ std::vector<results::Experiment> experiments_in(const std::filesystem::path& dat
   return all;
 }
 
-/// What the database calls running, but for what ran on another host: nobody here knows whether that lives.
+/// Experiments that the database calls running, without those of another host: nobody here knows whether they
+/// live.
 std::vector<std::string> running_experiments(const std::filesystem::path& database) {
   std::vector<std::string> ids;
   for (const auto& one : experiments_in(database)) {
@@ -157,10 +158,9 @@ class Night {
     if (!quiet_) { fmt::print(std::cout, "{}", words); }
   }
 
-  /// What nights left that were killed would stay until somebody called `virtrain clean`. Only experiments
-  /// that this database calls running are cleaned up after, and of these the ones that live are spared: in a
-  /// container that shares the host and not its claims, a clean of everything would take the host's runs for
-  /// dead.
+  /// Cleans up after killed nights, whose leftovers would stay until somebody called `virtrain clean`. It
+  /// looks only at experiments that this database calls running, and spares those that live: in a container
+  /// that shares the host and not its claims, a clean of everything would take the host's runs for dead.
   void clean_up_after_killed_nights() {
     auto options = stoppable();
     options.deadline = std::chrono::minutes(10);
@@ -202,7 +202,7 @@ class Night {
     }
   }
 
-  /// Of a command that hears what this process is told.
+  /// Options of a command that gets the signals that this process gets.
   CommandOptions stoppable() {
     CommandOptions options;
     options.next_signal = [this] { return stop_.next(); };
@@ -327,8 +327,7 @@ class Night {
     }
   }
 
-  /// What others look at. That it could not be written is no reason to call the night bad: the next one does
-  /// it.
+  /// Writes the files for others to look at. A failure does not make the night bad: the next one writes them.
   void publish(const Scenario& scenario, const results::ChangeLog& changes) const {
     const auto attempt = [&](const std::string& place, auto&& write) {
       if (place.empty()) { return; }

@@ -40,7 +40,8 @@ std::vector<results::SecurityProbe> probes_of(const results::Store& store,
   return all;
 }
 
-/// What the scenario never asks for is a mistake in it; what it asks for and this host cannot do is not.
+/// A probe that the scenario never asks for is a mistake in it; one that it asks for and this host cannot do
+/// is not.
 void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
   const std::string operation = "isolate --security --devices-only";
   if (lenders.empty()) {

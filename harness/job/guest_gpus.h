@@ -11,7 +11,7 @@
 
 namespace virtrain::harness {
 
-/// What nvidia-smi in the guest says of which GPUs reach each other; empty with fewer than two NVIDIA GPUs.
+/// nvidia-smi's matrix of which GPUs reach each other in the guest; empty with fewer than two NVIDIA GPUs.
 asio::awaitable<std::string> guest_peer_matrix(asio::io_context& io, std::shared_ptr<AgentClient> agent,
                                                const std::vector<vmctl::PlacedDevice>& devices);
 

@@ -16,7 +16,8 @@ struct MpiDialect {
   std::string_view tag_end = ":";  ///< of what --tag-output puts before a line
 };
 
-/// Of the program that says this of itself (`mpirun --version`); of version 4 where that is not understood.
+/// The dialect of the program with this version text (`mpirun --version`); version 4's where it is not
+/// understood.
 MpiDialect mpi_dialect(std::string_view version);
 
 }  // namespace virtrain::harness

@@ -25,7 +25,7 @@ class PlanFile {
   bool empty() const { return engines_.empty(); }
   /// How many graphs both know, on the same machine, with different engines.
   std::size_t differences_from(const PlanFile& other) const;
-  /// What the trainer reads.
+  /// The file as the trainer reads it.
   std::string text() const;
 
  private:
@@ -33,10 +33,11 @@ class PlanFile {
   std::map<std::string, Engines> engines_;             ///< by GPU, driver and cuDNN
 };
 
-/// What the trials of one experiment have timed. Every node gets it before its ranks start: the arms must run
-/// the same engines, and a guest, which is fresh each time, or a host that remembers older runs would have
-/// others. What bare metal has timed goes to all. A guest's word goes to later guests of its own tenant only,
-/// and only for what bare metal does not know: no tenant chooses how fast another, or the baseline, computes.
+/// Engine timings that the trials of one experiment have made. Every node gets them before its ranks start:
+/// the arms must run the same engines, and a guest, which is fresh each time, or a host that remembers older
+/// runs would have others. All nodes get bare metal's timings. A guest's timings go to later guests of its
+/// own tenant only, and only where bare metal has none: no tenant chooses how fast another, or the baseline,
+/// computes.
 class KnownPlans {
  public:
   /// For a node; `guest_of` names the tenant of a VM, and is empty on bare metal.
@@ -54,7 +55,7 @@ class KnownPlans {
 /// Makes the folders under the node's `cache_home` and puts the file there, unless it is empty. Throws Error.
 asio::awaitable<void> give_plans(asio::io_context& io, std::shared_ptr<AgentClient> agent,
                                  std::string cache_home, const PlanFile& plans);
-/// What the node's ranks have left there. Throws Error, also where there is no file.
+/// Fetches the file that the node's ranks have left. Throws Error, also where there is none.
 asio::awaitable<PlanFile> take_plans(std::shared_ptr<AgentClient> agent, std::string cache_home);
 
 }  // namespace virtrain::harness

@@ -7,7 +7,7 @@
 namespace virtrain::harness {
 namespace {
 
-/// Of VMs and slices alike, in their tenant's network.
+/// Interface of VMs and slices alike in their tenant's network.
 constexpr const char* tenant_interface = "eth0";
 
 }  // namespace

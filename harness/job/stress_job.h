@@ -17,8 +17,8 @@
 
 namespace virtrain::harness {
 
-/// What a neighbour's aggressor consists of: the processes of virtrain-stress in its nodes. One that ends
-/// before it is told to is a failure, as is a node that is lost; on_failure is told once.
+/// The processes of virtrain-stress in the nodes of a neighbour. One that ends before it is told to is a
+/// failure, as is a node that is lost; on_failure is called once.
 class StressJob : public std::enable_shared_from_this<StressJob> {
  public:
   StressJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
@@ -32,7 +32,7 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
   /// Tells them to stop and waits for their ends.
   asio::awaitable<void> stop(std::chrono::milliseconds deadline);
 
-  /// What each of them did between these times, and before.
+  /// Work of each process between these times, and before.
   std::vector<AggressorEvidence> evidence(std::int64_t begin_ns, std::int64_t end_ns) const;
 
   std::function<void(const std::string& words)> on_failure;

@@ -56,7 +56,7 @@ bool is_half_a_record(const std::string& text) {
   return text.starts_with('{') && !parse_json_or_null(text, {.bytes = max_record_bytes}).is_object();
 }
 
-/// What Open MPI and NCCL print about themselves, of no use beside an error.
+/// Whether Open MPI or NCCL prints this about itself, of no use beside an error.
 bool is_chatter(const std::string& text) {
   return text.find("mca: ") != std::string::npos || text.find("NCCL INFO") != std::string::npos ||
          trim(text).empty();
@@ -286,7 +286,7 @@ void TenantJob::note_transport(const RankLine& line) {
   if (name != "self" && is_plain && index_of(to)) { transports_[{from, to}] = name; }
 }
 
-/// Nothing that the coordinator acted on may be taken back.
+/// A rank may not take back a record that the coordinator has acted on.
 void TenantJob::take_once(std::optional<nlohmann::json>& kept, const RankRecord& record) {
   if (kept) {
     throw refused(

@@ -61,7 +61,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::int64_t released_ns() const { return released_ns_; }
   /// Transport Open MPI reported for each pair (from node, to node), for example "tcp".
   const std::map<std::pair<std::string, std::string>, std::string>& transports() const { return transports_; }
-  /// What NCCL reported of its own, which carries the gradients of backend cuda.
+  /// Transports that NCCL reported, which carries the gradients of backend cuda.
   const NcclTransports& nccl_transports() const { return nccl_transports_; }
   /// Last lines that were no records, for error messages.
   std::string last_words() const;
@@ -70,16 +70,16 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 
  private:
-  /// Of this job's live nodes: the one slice of bare_metal_shared stands for all planned nodes.
+  /// Ranks of each live node of this job: the one slice of bare_metal_shared stands for all planned nodes.
   std::int64_t ranks_per_node() const;
   std::size_t node_of(std::int64_t rank) const;
   std::optional<std::size_t> index_of(std::string_view hostname) const;
   asio::awaitable<void> check_paths();
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached, FairDeadline deadline);
-  /// Of the node that has waited longest.
+  /// Waiting time of the node that has waited longest.
   WaitingTime waiting_time() const;
   void take_output(OutputStream stream, std::string_view bytes);
-  /// What a process has written without an end of line before its own.
+  /// Takes a process's output that has no end of line before its own end.
   void take_last_words();
   void take_line(OutputStream stream, const RankLine& line);
   void take_text(const RankLine& line);

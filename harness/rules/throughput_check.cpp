@@ -11,7 +11,7 @@ namespace {
 constexpr double most_share = 0.02, most_printing_seconds = 0.05;
 /// Samples come by a pipe, mpirun and the agent, on cores that are busy training.
 constexpr double most_delay_seconds = 2;
-/// Of a sample's time to our receiving it.
+/// Longest time from taking a sample to receiving it.
 constexpr double most_clock_seconds = 10;
 
 double seconds_between(std::int64_t from_ns, std::int64_t to_ns) {

@@ -14,7 +14,7 @@
 namespace virtrain::harness {
 namespace {
 
-/// Of all gradients in fp32, and in the two bytes of fp16 or bf16.
+/// Bytes of all gradients in fp32, and in the two bytes of fp16 or bf16.
 constexpr std::int64_t whole_gradient_bytes = resnet50_parameters * 4,
                        half_gradient_bytes = resnet50_parameters * 2;
 
@@ -24,8 +24,8 @@ bool may_reduce_in_two_bytes(const Workload& workload) {
          (workload.precision == Precision::fp16 || workload.precision == Precision::bf16);
 }
 
-/// What a rank says that it gave to the others in each step, where that is believable. It comes from a guest:
-/// nothing it says may ask for less than half, nor for so much that the sums overflow.
+/// Bytes that a rank claims to have given to the others in each step, where that is believable. The claim
+/// comes from a guest: it may not lower the demand below half, nor raise it so far that the sums overflow.
 std::int64_t claimed_gradient_bytes(const RankState& rank) {
   if (!rank.result) { return whole_gradient_bytes; }
   const auto claim = rank.result->find("bytes_allreduced_per_step");
@@ -78,7 +78,7 @@ void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::s
   }
 }
 
-/// What the rules find whose severity makes a trial invalid, or of the others.
+/// Adds the findings of the rules whose severity makes a trial invalid, or of the others.
 void add_findings(const TrialEvidence& trial, bool invalidating, std::vector<std::string>& into) {
   for (const auto& rule : validity_rules()) {
     const bool invalidates = rule.severity == Severity::blocks || rule.severity == Severity::invalidates;

@@ -13,7 +13,7 @@ namespace virtrain::harness {
 /// ranks, a finite loss, a speed that fits its samples and our clock, the bytes the network must have
 /// carried, guests that are not the host, and what validity_rules() say of its devices.
 std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id);
-/// What is to be noted of it, without making it invalid.
+/// Findings that do not make the trial invalid.
 std::vector<std::string> remarks(const TrialEvidence& trial);
 
 /// Bytes of ResNet-50's gradients that a tenant's ranks reduce in a step: 102 MB (fp32), or of backend cuda

@@ -22,11 +22,11 @@ using Words = std::vector<std::string>;
 constexpr std::int64_t most_clock_offset_ns = 50'000'000;
 /// So many corrected link errors in one trial are a bad cable or slot, though every bit arrived in the end.
 constexpr std::uint64_t most_correctable_errors = 100;
-/// Of all steps. A loss scale that starts too high skips a few; more is arithmetic that overflows, and a
-/// skipped step does less than a whole one.
+/// Share of all steps. A loss scale that starts too high skips a few; more is arithmetic that overflows, and
+/// a skipped step does less than a whole one.
 constexpr double most_skipped_share = 0.05;
 
-/// What `judge` says of the trial's ranks, each with its name.
+/// Calls `judge` with each of the trial's ranks and puts the rank's name before its findings.
 template <typename Judge>
 Words each_rank(const TrialEvidence& trial, Judge&& judge) {
   Words found;
@@ -40,7 +40,7 @@ Words each_rank(const TrialEvidence& trial, Judge&& judge) {
   return found;
 }
 
-/// Of every rank that tells of its GPU: `judge` is given what it said first and last.
+/// Calls `judge` for every rank that reports its GPU, with its first and its last report.
 template <typename Judge>
 Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
   return each_rank(trial, [&](const RankState& rank) -> std::string {
@@ -260,7 +260,7 @@ Words clock_was_right(const TrialEvidence& trial) {
   });
 }
 
-/// What the trainer's warm-up says that went to the end of its time (--steady_seconds) without getting level.
+/// Warnings of a trainer whose warm-up reached the end of its time (--steady_seconds) without a steady state.
 Words warm_ups_got_level(const TrialEvidence& trial) {
   return each_rank(trial, [](const RankState& rank) -> std::string {
     const json& state = member(said(rank.result), "steady_state");
@@ -274,7 +274,7 @@ Words warm_ups_got_level(const TrialEvidence& trial) {
   });
 }
 
-/// What NVML could not be asked has not been judged above, and silence must not pass for a good answer.
+/// Values that NVML did not give were not judged above, and silence must not pass for a good answer.
 Words nvml_answered(const TrialEvidence& trial) {
   return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
     if (first.error) {

@@ -24,8 +24,8 @@ bool is_among(std::string_view set, char c) {
   return set.find(c) != std::string_view::npos;
 }
 
-/// What curl and its like open for "file:///tmp/x", "FILE://localhost/tmp/%78", "file:/tmp/x"; empty: it is
-/// no such address.
+/// The path that curl and its like open for "file:///tmp/x", "FILE://localhost/tmp/%78", "file:/tmp/x"; empty
+/// for other words.
 std::string path_of_file_url(std::string_view word) {
   constexpr std::string_view scheme = "file:";
   if (word.size() < scheme.size() || lower(std::string(word.substr(0, scheme.size()))) != scheme) {

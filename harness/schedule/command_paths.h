@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-// What a shell command names, without running it. Pure.
+// Paths in a shell command, without running it. Pure.
 namespace virtrain::harness {
 
 /// The words as sh would split them, with quotes and backslashes taken away. Operators and redirections end a

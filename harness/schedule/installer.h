@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What starts schedules on this host.
+/// Installs what starts schedules on this host: timers of systemd or lines of cron.
 class Installer {
  public:
   virtual ~Installer() = default;
@@ -22,8 +22,8 @@ class Installer {
   virtual bool remove(const std::string& schedule) = 0;
 };
 
-/// What this process was told of where schedules, leases and images lie, and follows: neither systemd nor
-/// cron has that from the shell in which a schedule is added.
+/// Variables of this process that say where schedules, leases and images lie: neither systemd nor cron has
+/// them from the shell in which a schedule is added.
 Environment folder_variables();
 
 /// systemd with its units in `folder`; `system`: the system's manager, else the user's.

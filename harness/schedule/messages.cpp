@@ -46,7 +46,7 @@ const char* severity_of(const results::Change& change, const std::string& event)
   return change.level.large ? "critical" : "warning";
 }
 
-/// What is told of a large change is another message than that of the same change while it was small.
+/// A message about a large change differs from the one about the same change while it was small.
 std::string key_of(const results::Change& change, const std::string& event) {
   return change.id + " " + event + (change.level.large && !is_over(event) ? " large" : "");
 }

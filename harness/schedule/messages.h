@@ -10,7 +10,7 @@
 
 namespace virtrain::harness {
 
-/// What somebody shall hear of, once.
+/// A message that somebody gets once.
 struct Message {
   std::string key;  ///< "1f3a90c2 confirmed large": the same each time
   nlohmann::json body;

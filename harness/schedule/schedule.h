@@ -82,7 +82,8 @@ class ScheduleBook {
   /// Error(not_found) as find(); what is in its file does not count.
   void require(const std::string& name) const;
   void save(const Schedule& schedule) const;
-  /// What was told stays: whoever adds the schedule again, to change it, does not hear of it anew.
+  /// Messages that were sent stay known: whoever adds the schedule again, to change it, does not get them
+  /// again.
   void remove(const std::string& name) const;
 
   /// None, with a warning, where its file cannot be read: the next run writes it anew.

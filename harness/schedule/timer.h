@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-// What starts a schedule, as text. Pure. Throws Error(usage) for what neither systemd nor cron can be told.
+// Timers of schedules, as text. Pure. Throws Error(usage) for what neither systemd nor cron can be told.
 
 /// Variables that a schedule's run needs as they were when it was added, by name.
 using Environment = std::map<std::string, std::string>;

@@ -59,8 +59,8 @@ fs::path nearest_that_is_there(fs::path file) {
   return file;
 }
 
-/// Of a path that stands in a command: what it names may not be there yet, and nobody else may be able to
-/// make it meanwhile.
+/// Checks a path that stands in a command: its file may not be there yet, and nobody else may be able to make
+/// it meanwhile.
 void require_only_ours_named(const fs::path& path) {
   std::error_code no_place;
   const bool is_there = fs::exists(path, no_place);
@@ -105,7 +105,7 @@ void require_secret(const fs::path& file) {
 
 void require_only_ours_in(const std::string& command, const std::string& option) {
   const auto words = shell_words(command);
-  // What is run comes after what is set for it.
+  // The command comes after its variables.
   const auto is_assignment = [](const std::string& word) {
     const auto name_end =
         word.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_");

@@ -5,8 +5,8 @@
 
 namespace virtrain::harness {
 
-// What a schedule reads again each night runs with the rights of whoever added it, so nobody else may be able
-// to change it: the rule of cron and ssh.
+// Files that a schedule reads again each night run with the rights of whoever added it, so nobody else may be
+// able to change them: the rule of cron and ssh.
 
 /// Error(host_unable), with who could change it and what to do, unless `file` and every folder above it
 /// belong to root or to us, and group and others cannot write to them. A folder of everybody's with a sticky

@@ -57,7 +57,7 @@ std::size_t pass_over(char*, std::size_t size, std::size_t count, void* passed) 
   return bytes > most_bytes ? 0 : size * count;
 }
 
-/// What a user can do, where libcurl's words name SSH or a protocol that nobody asked for.
+/// Advice for the user, where libcurl's message names SSH or a protocol that nobody asked for.
 std::string words_of(CURLcode code) {
   switch (code) {
     case CURLE_PEER_FAILED_VERIFICATION:

@@ -21,7 +21,7 @@ struct Webhook {
 /// Lines `url https://…`, `header NAME: VALUE`, `ca /FILE`, `timeout SECONDS`; # begins a comment.
 /// Error(bad_input) with the line's number and without its text. http:// is for this machine's loopback only.
 Webhook parse_webhook(const std::string& text, const std::string& file);
-/// Of a file that nobody else can read or change.
+/// Reads a file that nobody else can read or change.
 Webhook read_webhook(const std::filesystem::path& file);
 
 /// Posts it as JSON. The server's certificate is verified, redirects are refused, and what may pass (no

@@ -9,8 +9,8 @@
 #include "common/text/canary.h"
 #include "harness/security/evidence.h"
 
-// What is asked of virtrain-canary in a node, and what it answers. A node's answers are untrusted: read
-// strictly, made safe to show, and bounded.
+// Requests to virtrain-canary in a node, and its answers. A node's answers are untrusted: read strictly, made
+// safe to show, and bounded.
 
 namespace virtrain::harness {
 

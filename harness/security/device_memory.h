@@ -10,7 +10,7 @@
 #include "harness/security/killed_run.h"
 #include "harness/trial/run_context.h"
 
-// What one tenant leaves in the memory of a device for the next tenant that gets it.
+// Probes of data that one tenant leaves in the memory of a device for the next tenant that gets it.
 
 namespace virtrain::harness {
 
@@ -20,10 +20,10 @@ inline constexpr const char* killed_device_memory_probe = "device_memory_killed"
 inline constexpr const char* shutdown_device_memory_probe = "device_memory_shutdown";
 inline constexpr const char* killed_run_device_memory_probe = "device_memory_run_killed";
 
-/// What is to be done about a leak of what is at that path in the guest: a disk, or a memory region.
+/// Advice on a leak through that path in the guest: a disk, or a memory region.
 std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path);
 
-/// What the next tenant has seen: how much the one before had filled, what was found of its canary, and
+/// Evidence of the next tenant: how much the one before had filled, how much of its canary was found, and
 /// whether the next tenant's own canary, which it wrote and searched for by the same means, was found.
 LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
                              const NodeSearch& search, bool found_own);

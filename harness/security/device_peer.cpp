@@ -93,7 +93,7 @@ std::string refusal_of(const NodePeer& seen) {
   return "";
 }
 
-/// What it does not cover.
+/// The limits of the probe.
 std::string limits_of(std::span<const PeerRange> ranges, bool reads_devices, bool is_gpu) {
   const bool any_device =
       std::any_of(ranges.begin(), ranges.end(), [](const auto& one) { return one.is_of_device; });

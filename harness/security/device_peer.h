@@ -9,22 +9,23 @@
 #include "harness/security/canary_tool.h"
 #include "harness/trial/run_context.h"
 
-// What a tenant's device reads of memory that is not the tenant's: the host's, and another tenant's device's.
+// Probes of memory that a tenant's device can read and the tenant does not own: the host's, and another
+// tenant's device's.
 
 namespace virtrain::harness {
 
 inline constexpr const char* device_peer_probe = "device_peer";
 
-/// Of an arm whose devices have no engine that the probe knows: nothing is known.
+/// Evidence of an arm whose devices have no engine that the probe can drive: nothing is known.
 LeakEvidence no_known_engine();
 
 /// Regions that a device's memory is in, as other devices of its host see them.
 std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device);
 
-/// What the device has read. `control` is the name of the canary in the tenant's own memory and devices:
-/// without a device of its own with memory, nothing shows that the engine reads devices at all, and what it
-/// did not find in those of others does not count. Nor does what the device could not be told to read.
-/// A GPU (`engine`) reads its tenant's memory in another way than all the rest.
+/// Judges what the device has read. `control` is the name of the canary in the tenant's own memory and
+/// devices: without a device of its own with memory, nothing shows that the engine reads devices at all, and
+/// what it did not find in those of others does not count. Nor does memory that the device could not be told
+/// to read. A GPU (`engine`) reads its tenant's memory in another way than all the rest.
 LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
                            const std::string& control, const vmctl::PlacedDevice& engine);
 

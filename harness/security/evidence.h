@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What one probe has seen.
+/// Evidence of one probe.
 struct LeakEvidence {
   std::string lacks = {};            ///< what this host or node has not, so that the probe could not be tried
   std::string failure = {};          ///< why it did not come to its end

@@ -11,8 +11,8 @@ namespace virtrain::harness {
 
 inline constexpr const char* foreign_devices_probe = "foreign_devices";
 
-/// What a VM of virtrain's has by itself: the chipset, ports, bridges and virtio functions of QEMU's q35, as
-/// beginnings of their models.
+/// Functions that every VM of virtrain's has: the chipset, ports, bridges and virtio functions of QEMU's q35,
+/// as beginnings of their models.
 const std::vector<std::string>& functions_of_machine();
 
 /// A function in a VM is the VM's to use, whatever it may open of it; in a slice sysfs shows all of the

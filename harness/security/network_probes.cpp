@@ -285,7 +285,8 @@ LeakEvidence NetworkProbes::judge_vsock(const NodeReach& reach, bool own_kernel)
   for (const char* group : {"vsock", "vsock-own"}) {
     for (const auto& one : of_group(reach, group)) {
       const bool is_owner = one.canary == owners_.name;
-      // What a kernel answers itself on its own address is nobody else; the same of a slice and its host.
+      // A kernel's own answer on its own address is not somebody else's; the same holds for a slice and its
+      // host.
       if (!is_owner && (!own_kernel || group == std::string("vsock-own"))) { continue; }
       evidence.leaks.push_back(one.target + " " + one.how + (is_owner ? ", by the other tenant" : ""));
     }

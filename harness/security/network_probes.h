@@ -11,7 +11,7 @@ namespace virtrain::harness {
 
 struct LiveNode;
 
-/// Of this host, without loopback; none twice.
+/// Addresses of this host, without loopback; none twice.
 struct HostAddresses {
   std::vector<std::string> ipv4, link_local;
 };
@@ -23,8 +23,8 @@ inline constexpr const char* host_addresses_probe = "host_addresses";
 /// network_tcp, network_ipv6, network_arp, host_addresses, vsock.
 std::vector<std::string> network_probe_names();
 
-/// What the looking tenant tries to reach, and what its answers mean: pure, but for the nodes that it pairs
-/// with listeners. The other node of the looking tenant is the control of all but vsock.
+/// Targets that the looking tenant tries to reach, and the meaning of their answers: pure, but for the nodes
+/// that it pairs with listeners. The other node of the looking tenant is the control of all but vsock.
 class NetworkProbes {
  public:
   struct Listener {
@@ -49,7 +49,7 @@ class NetworkProbes {
   /// Answers whose target is of that group.
   static std::vector<NodeAnswer> of_group(const NodeReach& reach, const std::string& group);
   double tried(const std::string& group) const;
-  /// Of the scan with that name: what was asked, and leaks that no connection has shown yet.
+  /// Adds the scan with that name: its targets, and leaks that no connection has shown yet.
   static void add_scan(const NodeReach& reach, const std::string& name, const std::string& address,
                        LeakEvidence& evidence);
   /// Whether a scan has found a port of the peer's that is open, by the same means.

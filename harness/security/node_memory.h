@@ -9,7 +9,7 @@
 #include "harness/security/canary_tool.h"
 #include "harness/trial/live_nodes.h"
 
-// What virtrain-canary is asked of lent devices' memory, in the node that has them.
+// Requests to virtrain-canary about lent devices' memory, in the node that has them.
 
 namespace virtrain::harness {
 
@@ -17,7 +17,7 @@ namespace virtrain::harness {
 inline constexpr std::int64_t canary_work_seconds = 240;
 inline constexpr std::chrono::seconds canary_work_deadline{300};
 
-/// What virtrain-canary in the node answers.
+/// Asks virtrain-canary in the node.
 asio::awaitable<std::string> ask_canary(RunContext& context, LiveNode& node, std::string verb,
                                         nlohmann::json request, std::chrono::milliseconds deadline);
 

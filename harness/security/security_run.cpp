@@ -107,7 +107,8 @@ class SecurityArmRun {
     tell_missing(evidence);
   }
 
-  /// What a tenant leaves in a device for the next one; false: its VMs could not be had to the end.
+  /// Probes data that a tenant leaves in a device for the next one; false: its VMs could not be had to the
+  /// end.
   asio::awaitable<bool> probe_device() {
     if (!arm_.device_placement) { co_return true; }
     const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
@@ -122,7 +123,7 @@ class SecurityArmRun {
     co_return !failure;
   }
 
-  /// What one of its devices reads of others.
+  /// Probes memory of others that one of its devices can read.
   asio::awaitable<void> probe_peers() {
     auto evidence = no_known_engine();
     if (arm_.peer_placement) {

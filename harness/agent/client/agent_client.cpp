@@ -26,7 +26,7 @@ using boost::system::error_code;
 using std::chrono::milliseconds;
 
 constexpr milliseconds request_deadline{15'000};
-/// Of a Linux machine, whatever its settings.
+/// The most that a Linux machine can have, whatever its settings.
 constexpr std::int64_t most_processes = 1 << 22;
 
 std::string make_nonce() {
@@ -74,7 +74,7 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   }
   if (lost_) { throw Error(operation, ErrorCode::io, *lost_); }
 
-  // What was announced may be of an earlier conversation: only an answer to our nonce proves a live agent.
+  // An announcement may belong to an earlier conversation: only an answer to our nonce proves a live agent.
   const std::string nonce = make_nonce();
   const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
   if (string_field(hello.message, "nonce") != nonce) {
@@ -317,12 +317,12 @@ asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string
 
 namespace {
 
-/// Of times of which one is untrusted, so without signed overflow.
+/// Subtracts times of which one is untrusted, so without signed overflow.
 std::int64_t difference(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
 }
 
-/// Of an answer that has just come in, half a round trip after it was sent.
+/// Wall-clock offset from an answer that has just come in, half a round trip after it was sent.
 std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
   const auto told = pong.find("wall_ns");
   if (told == pong.end() || !told->is_number_integer()) { return std::nullopt; }

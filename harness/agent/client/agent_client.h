@@ -29,7 +29,7 @@ struct ClockOffset {
 
 enum class OutputStream { standard_output, standard_error };
 
-/// What a started process reports. Times are on the coordinator's clock.
+/// Reports of a started process. Times are on the coordinator's clock.
 struct ProcessEvents {
   std::function<void(OutputStream, std::string_view bytes, std::int64_t t_ns)> on_output;
   std::function<void(int exit_status)> on_exit;
@@ -77,7 +77,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   std::function<void(const std::map<std::string, double>& readings, std::int64_t t_ns)> on_telemetry;
   std::function<void(const std::string& reason)> on_lost;
 
-  /// Of its node, as this host sees it; deadlines and the limit of silence leave this time out.
+  /// Waiting time of its node, as this host sees it; deadlines and the limit of silence leave this time out.
   WaitingTime waiting_time;
 
   void rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes);

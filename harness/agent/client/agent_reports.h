@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-// What an agent says of its node comes from a guest: checked here, when it is received, for everything that
+// An agent's reports come from a guest: they are checked here, when they are received, for everything that
 // the database or a reader of it asks for later.
 
 /// Facts of a node by name: text, or a finite number of at least 0; text is made safe to show. Throws

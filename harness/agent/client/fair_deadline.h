@@ -25,7 +25,8 @@ class FairDeadline {
   std::chrono::nanoseconds waited_before_;
 };
 
-/// Of an interval, what the node could use: at least a tenth, for the threads of a node wait side by side.
+/// The part of an interval that the node could use: at least a tenth, for the threads of a node wait side by
+/// side.
 std::chrono::nanoseconds usable_time(std::chrono::nanoseconds elapsed, std::chrono::nanoseconds waited);
 
 }  // namespace virtrain::harness

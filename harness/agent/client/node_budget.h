@@ -21,9 +21,9 @@ class TokenBucket {
   std::int64_t filled_ns_ = 0;
 };
 
-/// What one node may send us, by kind of message: some ten times what a trial of ours has been seen to send.
-/// Whoever goes beyond it lies or runs wild, and its conversation ends before memory, disk or the other nodes
-/// suffer. All limits are in the table of node_budget.cpp.
+/// Bounds of the messages that one node may send, by kind: some ten times the most that a trial has been seen
+/// to send. A node that exceeds them lies or runs wild, and its conversation ends before memory, disk or the
+/// other nodes suffer. All limits are in the table of node_budget.cpp.
 class NodeBudget {
  public:
   NodeBudget();

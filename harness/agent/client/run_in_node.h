@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What a command gets beside its arguments, which other users of the node may see.
+/// Input of a command beside its arguments, which other users of the node may see.
 struct NodeInput {
   std::string standard_input = {};
   std::map<std::string, std::string> environment = {};

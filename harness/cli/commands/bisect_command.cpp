@@ -37,7 +37,7 @@ struct BisectArguments {
   RunOptions options;
 };
 
-/// What was found out so far.
+/// The course of the search so far.
 struct Course {
   Search search;
   std::vector<Step> steps;
@@ -95,14 +95,14 @@ bool is_switched(const Subject& subject, const Setting& setting) {
                      [&](const Suspected& one) { return *one.setting == setting; });
 }
 
-/// What may be run at most, for people and programs.
+/// Upper bounds of the work, for people and programs.
 struct Effort {
   std::string words;
   std::optional<std::int64_t> most_trials;
   std::optional<double> most_seconds;
 };
 
-/// What a cause cost, for programs: ratio, ci_low and ci_high.
+/// Loss by a cause, for programs: ratio, ci_low and ci_high.
 std::vector<results::Cell> loss_cells(const Course& course, const Suspects* cause) {
   using results::silent_cell;
   if (cause == nullptr) { return {{}, {}, {}}; }
@@ -187,7 +187,7 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
                   lines));
 }
 
-/// What will be run, and how long that takes at most.
+/// Computes how much will run, and how long that takes at most.
 Effort effort_of(const Subject& subject, const Scenario& first, const BisectArguments& arguments) {
   const auto comparisons = most_comparisons(subject.switched().size());
   const auto pairs = arguments.limits.pairs;
@@ -238,7 +238,7 @@ Course run_steps(const Subject& subject, BisectArguments& arguments) {
       run = run_in_mode(scenario, arguments.options);
     } catch (const Error& error) {
       if (course.steps.empty()) { throw; }
-      // What was found out so far is told all the same.
+      // The results so far are printed all the same.
       log::error("the search ends early", {{"reason", error.what()}});
       course.exit_status = exit_status(error.code());
       return course;

@@ -38,7 +38,7 @@ struct AckArguments {
 /// With what commands need to find the database.
 using ChangesWriter = std::function<void(const results::ChangeLog&, std::ostream&, const std::string&)>;
 
-/// What writes each format.
+/// The writer of each format.
 const std::map<std::string, ChangesWriter>& changes_writers() {
   const auto rendered = [](results::Format format) {
     return [format](const results::ChangeLog& log, std::ostream& out, const std::string& database_option) {
@@ -75,7 +75,7 @@ void write_changes(const ChangesArguments& arguments, const results::ChangeLog& 
   write(std::cout);
 }
 
-/// Nothing to judge must not pass for nothing wrong.
+/// Without a series to judge the gate must not pass.
 void require_series(const ChangesArguments& arguments, const results::ChangeLog& log) {
   if (!log.series.empty() || (arguments.series.empty() && !arguments.expect)) { return; }
   throw Error("look for changes", ErrorCode::not_found,

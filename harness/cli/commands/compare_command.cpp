@@ -83,7 +83,7 @@ std::vector<results::Probe> probes_without_trials(const Store& store,
   return probes;
 }
 
-/// What there is in place of a comparison, and that it is no verdict.
+/// Shows probes in place of a comparison, and says that this is not a verdict.
 void show_probes(const std::vector<results::Probe>& probes, CompareArguments& arguments, Cli& cli) {
   if (arguments.format == results::Format::table || arguments.format == results::Format::markdown) {
     fmt::print(std::cout, "{}",
@@ -96,7 +96,7 @@ void show_probes(const std::vector<results::Probe>& probes, CompareArguments& ar
   if (arguments.expect) { cli.exit_status = exit_no_verdict; }
 }
 
-/// What was asked for by name is not left out.
+/// Fails where a prediction that was asked for by name is missing.
 void require_predictions(const std::vector<results::CaseComparison>& comparisons) {
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {

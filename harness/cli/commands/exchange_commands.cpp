@@ -38,7 +38,7 @@ struct ExportArguments {
 
 using Writer = std::function<void(const Store&, const std::vector<std::string>&, std::ostream&)>;
 
-/// What writes each format.
+/// The writer of each format.
 std::map<std::string, Writer> writers(const ExportArguments& arguments) {
   const auto rendered = [&arguments](results::Format format) {
     return [&arguments, format](const Store& store, const std::vector<std::string>& ids, std::ostream& out) {
@@ -188,7 +188,7 @@ void import_files(ImportArguments& arguments) {
   }
 }
 
-/// What other tools' files do not say.
+/// Options for values that other tools' files leave out.
 void add_import_settings(CLI::App& verb, ImportArguments& arguments) {
   auto& settings = arguments.settings;
   const std::string group = "What the files do not say";

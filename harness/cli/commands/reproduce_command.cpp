@@ -60,7 +60,7 @@ const Study& find_study(const std::string& name) {
               fmt::format("there is no such study (allowed: {})", fmt::join(names, ", ")));
 }
 
-/// What the doctor says of this host, where it stands against the study; a recorded host has no doctor.
+/// The doctor's findings on this host that stand against the study; a recorded host has no doctor.
 std::string doctor_words(const ReproduceArguments& arguments) {
   std::string words;
   if (arguments.inventory != "/") { return words; }
@@ -78,7 +78,7 @@ std::string doctor_words(const ReproduceArguments& arguments) {
   return words;
 }
 
-/// What the host lacks, and the way out, in one message.
+/// Puts the host's lacks and the way out into one message.
 template <typename Work>
 auto with_way_out(const Study& study, const ReproduceArguments& arguments, Work&& work) {
   try {

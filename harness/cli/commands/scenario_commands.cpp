@@ -49,7 +49,7 @@ void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const
   } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
 }
 
-/// What `run` would refuse there, by the checks of a recorded host's devices.
+/// Warns about what `run` would refuse there, by the checks of a recorded host's devices.
 void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
                               const vmctl::Inventory& inventory) {
   const auto demands = device_demands(plan, scenario);

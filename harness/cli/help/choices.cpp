@@ -89,7 +89,7 @@ std::vector<std::string> words_allowed_by(CLI::Option& option) {
 
 std::string usage_words(const CLI::App* app, const CLI::Error& error) {
   const auto* verb = innermost(app);
-  // Of a word that is not known CLI11 says that it was not expected, or that a subcommand is missing.
+  // For an unknown word CLI11 reports that it was not expected, or that a subcommand is missing.
   const auto unknown = app->remaining(true);
   const auto complaint = unknown.empty() ? std::string(error.what()) : unknown_word(verb, unknown.front());
   return fmt::format("virtrain: {}\n{} --help shows what it takes\n", complaint, full_name(verb));

@@ -44,7 +44,7 @@ std::map<std::string, Value> by_word() {
   return values;
 }
 
-/// What is said of a command line that cannot be read: what was meant perhaps, and where to read on.
+/// Error message for a command line that cannot be read: what was meant perhaps, and where to read on.
 std::string usage_words(const CLI::App* app, const CLI::Error& error);
 
 }  // namespace virtrain::harness

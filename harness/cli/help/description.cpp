@@ -12,7 +12,7 @@ using manual::Argument;
 using manual::Completes;
 using manual::Verb;
 
-/// What a value is, as the type's name in --help says: "FILE", "FILE.xml|NAME", "TEXT:DIR".
+/// Reads the kind of a value from its type's name in --help: "FILE", "FILE.xml|NAME", "TEXT:DIR".
 Completes completes(const std::string& type) {
   if (type.starts_with("FILE")) { return Completes::files; }
   if (type.starts_with("DIR") || type.ends_with(":DIR")) { return Completes::folders; }

@@ -6,7 +6,7 @@
 
 namespace virtrain::harness {
 
-/// What --help says, as data: of the app and of all verbs below it but the hidden ones.
+/// --help as data: the app and all verbs below it but the hidden ones.
 manual::Verb describe(CLI::App& app);
 
 }  // namespace virtrain::harness

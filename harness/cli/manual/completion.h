@@ -9,7 +9,7 @@ namespace virtrain::harness::manual {
 
 /// The shells that there are scripts for.
 std::vector<std::string> shells();
-/// What one of these shells reads to complete command lines of `program`.
+/// The script by which one of these shells completes command lines of `program`.
 std::string completion(const Verb& program, const std::string& shell);
 /// The script's path below a folder of all of them: "zsh/_virtrain".
 std::string completion_file(const std::string& shell);

@@ -54,7 +54,7 @@ std::string action(const Argument& argument) {
   return ":";
 }
 
-/// Of the verb's own options, or only of those that the verbs below it take too.
+/// Names of the verb's own options, or only of those that the verbs below it take too.
 std::vector<std::string> option_names(const Verb& verb, bool taken_below) {
   std::vector<std::string> names;
   for (const auto& option : verb.options) {

@@ -11,7 +11,7 @@
 namespace virtrain::harness::manual {
 namespace {
 
-/// What the program reads and writes; the options say the rest.
+/// Sections on the program's input and output; the options say the rest.
 constexpr const char* about_the_program =
     ".SH EXIT STATUS\n"
     ".TS\n"

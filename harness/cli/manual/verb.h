@@ -5,7 +5,7 @@
 
 namespace virtrain::harness::manual {
 
-/// What a shell can offer for a value.
+/// Completions that a shell can offer for a value.
 enum class Completes {
   nothing,      ///< free text
   words,        ///< one of Argument::words

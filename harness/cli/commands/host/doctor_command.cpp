@@ -61,7 +61,7 @@ const char* outcome(const Finding& finding) {
   return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
-/// What stands in the way first, what is well last.
+/// Order of the findings: obstacles first, passed checks last.
 int urgency(const Finding& finding) {
   if (finding.status == CheckStatus::failed) { return static_cast<int>(finding.severity); }
   return finding.status == CheckStatus::skipped ? 100 : 101;
@@ -175,7 +175,7 @@ void print_device_summary(const vmctl::Inventory& inventory, const std::vector<F
                                                      : "not on this host as it is: " + join(lacking, "; ")));
 }
 
-/// What else can run here.
+/// Prints the kinds of scenario that can run here.
 void print_summary(const std::vector<Finding>& host, const std::vector<Finding>& devices) {
   std::vector<std::string> blocking;
   for (const auto& f : host) {
