@@ -22,7 +22,7 @@ struct Cli {
   int exit_status = 0;
 };
 
-void add_scenario_commands(Cli& cli);  ///< validate, plan, schema
+void add_scenario_commands(Cli& cli);  ///< validate, plan, scenarios, schema
 void add_run_command(Cli& cli);        ///< run
 void add_reproduce_command(Cli& cli);  ///< reproduce
 void add_results_commands(Cli& cli);   ///< list, show
@@ -40,13 +40,17 @@ void add_topology_command(Cli& cli);  ///< topology
 void add_clean_command(Cli& cli);     ///< clean
 void add_manual_commands(Cli& cli);   ///< completion, and for the build manual
 
-/// Adds --db to a verb; the default is $XDG_DATA_HOME/virtrain/results.db.
+/// Help of a verb's argument that names a scenario.
+inline constexpr const char* scenario_help = "Scenario file, name of a shipped one, or - for standard input";
+/// Adds --db to a verb; the default is $VIRTRAIN_DB, else $XDG_DATA_HOME/virtrain/results.db.
 void add_database_option(CLI::App& verb, std::filesystem::path& database);
 /// Adds --label to a verb that makes an experiment; what is stored has to be UTF-8.
 void add_label_option(CLI::App& verb, std::string& label);
 /// Adds --yes to a verb that reads a scenario.
 void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps);
-/// Adds --format table|json|csv|markdown to a verb.
+/// The option that names `database` again in a command that we propose; empty for the default.
+std::string database_option(const std::filesystem::path& database);
+/// Adds --format table|json|csv|markdown to a verb, and --json.
 void add_format_option(CLI::App& verb, results::Format& format);
 /// Whether standard output is a terminal that shows colour (NO_COLOR is honoured).
 bool colour_on_stdout();

@@ -28,11 +28,26 @@
 #include "harness/cli/help/help_formatter.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/experiment.h"
+#include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {
 
+namespace {
+
+std::filesystem::path default_database() {
+  const char* const own = std::getenv("VIRTRAIN_DB");
+  if (own != nullptr && *own != '\0') { return own; }
+  return user_folder("XDG_DATA_HOME", ".local/share") / "virtrain/results.db";
+}
+
+}  // namespace
+
+std::string database_option(const std::filesystem::path& database) {
+  return database == default_database() ? "" : " --db " + shell_word(database.string());
+}
+
 void add_database_option(CLI::App& verb, std::filesystem::path& database) {
-  database = user_folder("XDG_DATA_HOME", ".local/share") / "virtrain/results.db";
+  database = default_database();
   verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
 }
 
@@ -55,9 +70,12 @@ void add_selection_options(CLI::App& verb, results::Selection& selection) {
 }
 
 void add_format_option(CLI::App& verb, results::Format& format) {
-  verb.add_option("--format", format, "table, json, csv or markdown")
-      ->type_name("FORMAT")
-      ->transform(name_of(by_word<results::Format>()));
+  auto* const by_name = verb.add_option("--format", format, "table, json, csv or markdown")
+                            ->type_name("FORMAT")
+                            ->transform(name_of(by_word<results::Format>()));
+  verb.add_flag_callback(
+          "--json", [&format] { format = results::Format::json; }, "Same as --format json")
+      ->excludes(by_name);
 }
 
 bool colour_on_stdout() {

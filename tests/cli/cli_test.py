@@ -14,7 +14,7 @@ import unittest
 
 from command_line import BUILD, SCENARIOS, small_scenario, virtrain
 
-VERBS = ["run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "changes",
+VERBS = ["run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "scenarios", "changes",
          "ack", "bisect", "schedule", "topology"]
 EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 
@@ -113,6 +113,16 @@ class BadInput(CommandLine):
                 self.assertEqual(result.out, "")
                 self.assertIn(f"{path}:{line}:3: ", result.err)
                 self.assertIn("batch_size", result.err, "it says what was meant")
+
+    def test_shipped_scenarios_go_by_name(self):
+        names = {row["name"]: row for row in self.succeed("scenarios", "--json").json()}
+        self.assertIn("dell-r750xa", names)
+        self.assertEqual(names["quickstart"]["path"], str(SCENARIOS / "quickstart.yaml"))
+        self.assertIn("quickstart", self.succeed("scenarios").out)
+        by_name = self.succeed("validate", "quickstart").out
+        self.assertEqual(by_name, self.succeed("validate", "quickstart.yaml").out.replace("quickstart.yaml:", "quickstart:"))
+        self.assertEqual(virtrain("validate", "./quickstart").status, 3, "a path is a path")
+        self.assertEqual(virtrain("validate", "no-such-scenario").status, 3)
 
     def test_a_missing_file(self):
         for verb in ["validate", "plan", "run", "import", "doctor"]:
@@ -353,6 +363,13 @@ class Published(CommandLine):
         self.assertAlmostEqual(1 - cases["weak-scaling/4"]["ratio"], 0.0132, delta=0.00005)
         self.assertEqual(virtrain("import", source, "--db", self.database).status, 3, "the same file a second time")
 
+    def test_the_database_may_come_from_the_environment_and_the_experiment_by_its_id(self):
+        self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
+        by_option = self.succeed("compare", "--db", self.database, "--experiment", "dell-r750xa-published", "--format", "json")
+        environment = {**os.environ, "VIRTRAIN_DB": str(self.database)}
+        self.assertEqual(virtrain("compare", "dell-r750xa-published", "--json", env=environment), by_option)
+        self.assertEqual(virtrain("list", "--json", "--format", "csv", env=environment).status, 2)
+
     def test_every_format(self):
         self.succeed("import", SCENARIOS / "published/dell-r750xa.jsonl", "--db", self.database)
         for verb in ["list", "show", "compare"]:
@@ -437,6 +454,7 @@ class Run(CommandLine):
         self.assertIn("one", result.out)
         self.assertIn("bare_metal_shared", result.out)
         self.assertIn(f"database: {self.database}", result.out)
+        self.assertIn(f"next: virtrain compare --explain --db {self.database} (", result.out)
         self.assertIn("1 trial finished", result.err)
         self.assertNotIn("finished", result.out)
         self.assertIsNone(EXPERIMENT.search(result.out.replace(result.err.splitlines()[0], "")))

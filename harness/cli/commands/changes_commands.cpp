@@ -21,7 +21,7 @@ namespace {
 using results::Store;
 
 struct ChangesArguments {
-  std::filesystem::path database, default_database;
+  std::filesystem::path database;
   std::string format = "table";
   std::filesystem::path output = "-";
   std::string series;
@@ -59,9 +59,7 @@ const std::map<std::string, ChangesWriter>& changes_writers() {
 }
 
 void write_changes(const ChangesArguments& arguments, const results::ChangeLog& log) {
-  const auto database_option = arguments.database == arguments.default_database
-                                   ? ""
-                                   : " --db " + shell_word(arguments.database.string());
+  const auto option = database_option(arguments.database);
   const auto write = [&](std::ostream& out) {
     if (arguments.noise) {
       const auto format = by_word<results::Format>().at(arguments.format);
@@ -69,7 +67,7 @@ void write_changes(const ChangesArguments& arguments, const results::ChangeLog& 
                              &out == &std::cout ? screen_of_stdout() : results::Screen{});
       return;
     }
-    changes_writers().at(arguments.format)(log, out, database_option);
+    changes_writers().at(arguments.format)(log, out, option);
   };
   if (arguments.output != "-") { return write_whole(arguments.output, write); }
   write(std::cout);
@@ -107,7 +105,6 @@ void add_changes_commands(Cli& cli) {
       "changes", "Lasting changes over the nights of a scenario, and what may have caused them");
   auto shown = std::make_shared<ChangesArguments>();
   add_database_option(*changes, shown->database);
-  shown->default_database = shown->database;
   std::vector<std::string> formats;
   for (const auto& [name, writer] : changes_writers()) { formats.push_back(name); }
   changes->add_option("--format", shown->format, join(formats, ", "))

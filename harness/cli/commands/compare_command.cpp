@@ -29,6 +29,7 @@ struct CompareArguments {
   results::CompareRequest request;
   std::string margin = "2%", alpha = "0.05";
   std::string sizes;
+  std::vector<std::string> ids;  ///< beside --experiment
   bool expect = false;
   bool own_margin = false, own_alpha = false;  ///< --margin, --alpha was given
   bool one_side_only = false;
@@ -139,7 +140,8 @@ void compare(CompareArguments& arguments, Cli& cli) {
     return !results::condition_of(one.candidate).neighbour.empty();
   };
   if (arguments.format == results::Format::table && std::ranges::any_of(comparisons, is_beside)) {
-    fmt::print(std::cout, "next: virtrain isolate (the matrix of victims and neighbours)\n");
+    fmt::print(std::cout, "next: virtrain isolate{} (the matrix of victims and neighbours)\n",
+               database_option(arguments.database));
   }
   if (arguments.expect) { cli.exit_status = judge_verdicts(comparisons); }
 }
@@ -181,6 +183,9 @@ void add_compare_command(Cli& cli) {
   add_database_option(*verb, arguments->database);
   add_format_option(*verb, arguments->format);
   add_selection_options(*verb, request.selection);
+  verb->add_option("experiment", arguments->ids, "Experiment id, as --experiment")
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
   verb->add_option("--case", request.case_name, "This case only")->check(not_empty());
   auto* baseline = verb->add_option("--baseline", request.baseline,
                                     "Baseline: an arm, or terms (see below); default bare_metal")
@@ -204,6 +209,8 @@ void add_compare_command(Cli& cli) {
       "given): exit 1 or 5");
   verb->footer(examples);
   verb->callback([arguments, &cli, baseline, candidate, margin, alpha] {
+    auto& wanted = arguments->request.selection.experiments;
+    wanted.insert(wanted.end(), arguments->ids.begin(), arguments->ids.end());
     arguments->own_margin = margin->count() > 0;
     arguments->own_alpha = alpha->count() > 0;
     arguments->one_side_only = baseline->count() + candidate->count() == 1;

@@ -8,6 +8,7 @@
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/security_probes.h"
+#include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/comparison/mitigation.h"
@@ -52,8 +53,9 @@ std::string isolation_of(const RunOptions& options, const ExperimentOutcome& out
 std::string where_it_is(const RunArguments& arguments, bool reported, bool isolation) {
   auto line = "database: " + arguments.options.database.string();
   if (reported && !arguments.report.empty()) { line += ", report: " + arguments.report; }
-  if (isolation) { return line + "\nnext: virtrain isolate --format json (all figures)\n"; }
-  return line + "\nnext: virtrain compare --explain (all notes, and what explains the gaps)\n";
+  const auto option = database_option(arguments.options.database);
+  if (isolation) { return line + "\nnext: virtrain isolate --json" + option + " (all figures)\n"; }
+  return line + "\nnext: virtrain compare --explain" + option + " (all notes, and what explains the gaps)\n";
 }
 
 /// The figures, the report and where to read on; false where the report could not be written.
@@ -96,7 +98,7 @@ void tell_security(const RunArguments& arguments, const std::string& experiment,
 }
 
 void run(RunArguments& arguments, Cli& cli) {
-  const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
+  const auto scenario = load_scenario(scenario_path(arguments.scenario), arguments.large_sweeps);
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.quiet = cli.quiet;
@@ -122,9 +124,7 @@ void run(RunArguments& arguments, Cli& cli) {
 void add_run_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand("run", "Run a scenario: provision, train, measure, compare, tear down");
   auto arguments = std::make_shared<RunArguments>();
-  verb->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")
-      ->type_name("FILE")
-      ->required();
+  verb->add_option("scenario", arguments->scenario, scenario_help)->type_name("FILE")->required();
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
@@ -142,7 +142,7 @@ void add_run_command(Cli& cli) {
   add_large_sweeps_flag(*verb, arguments->large_sweeps);
   verb->footer(
       "Examples:\n"
-      "  virtrain run scenarios/quickstart.yaml\n"
+      "  virtrain run quickstart\n"
       "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"

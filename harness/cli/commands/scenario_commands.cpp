@@ -9,6 +9,7 @@
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/node_group.h"
@@ -29,7 +30,7 @@ struct PlanArguments {
 };
 
 void validate(const std::string& path, bool large_sweeps) {
-  const auto scenario = load_scenario(path, large_sweeps);
+  const auto scenario = load_scenario(scenario_path(path), large_sweeps);
   for (const auto& warning : scenario.warnings) { log::warning(warning); }
   fmt::print(std::cout, "{}: valid: {}, {}, {}\n", excerpt(path, 4096),
              counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
@@ -62,7 +63,7 @@ void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const
 }
 
 void print_plan(const PlanArguments& arguments) {
-  const auto scenario = load_scenario(arguments.scenario, arguments.large_sweeps);
+  const auto scenario = load_scenario(scenario_path(arguments.scenario), arguments.large_sweeps);
   const auto host = vmctl::local_host(arguments.inventory);
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const bool emulated = expects_emulation(inventory);
@@ -84,12 +85,27 @@ void print_plan(const PlanArguments& arguments) {
   fmt::print(std::cout, "{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
 }
 
+results::Table shipped_table() {
+  results::Table table;
+  table.columns = {{"name", "name"},
+                   {"backend", "backend"},
+                   {"description", "description"},
+                   {"path", "path", false, true}};
+  for (const auto& one : shipped_scenarios()) {
+    using results::cell;
+    table.rows.push_back(
+        {cell(one.name), cell(one.backend), cell(one.description), results::silent_cell(one.path)});
+  }
+  if (table.rows.empty()) { table.notes.push_back("no scenarios are installed beside this program"); }
+  return table;
+}
+
 }  // namespace
 
 void add_scenario_commands(Cli& cli) {
   auto* check = cli.app.add_subcommand("validate", "Check a scenario file; nothing is done");
   auto path = std::make_shared<std::string>();
-  check->add_option("scenario", *path, "Scenario file, - for standard input")->type_name("FILE")->required();
+  check->add_option("scenario", *path, scenario_help)->type_name("FILE")->required();
   check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
   auto large_sweeps = std::make_shared<bool>(false);
   add_large_sweeps_flag(*check, *large_sweeps);
@@ -98,9 +114,7 @@ void add_scenario_commands(Cli& cli) {
   auto* plan =
       cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
   auto arguments = std::make_shared<PlanArguments>();
-  plan->add_option("scenario", arguments->scenario, "Scenario file, - for standard input")
-      ->type_name("FILE")
-      ->required();
+  plan->add_option("scenario", arguments->scenario, scenario_help)->type_name("FILE")->required();
   plan->add_option("--inventory", arguments->inventory,
                    "Plan for a recorded host: a folder with its proc/ and sys/ files")
       ->check(CLI::ExistingDirectory);
@@ -114,6 +128,15 @@ void add_scenario_commands(Cli& cli) {
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
       "--inventory r750xa --format json");
   plan->callback([arguments] { print_plan(*arguments); });
+
+  auto* shipped =
+      cli.app.add_subcommand("scenarios", "List the scenarios that ship, which run takes by name");
+  auto format = std::make_shared<results::Format>(results::Format::table);
+  add_format_option(*shipped, *format);
+  shipped->footer("Examples:\n  virtrain scenarios\n  virtrain run quickstart");
+  shipped->callback([format] {
+    fmt::print(std::cout, "{}", results::render(shipped_table(), *format, screen_of_stdout()));
+  });
 
   auto* schema = cli.app.add_subcommand(
       "schema", "Print the JSON Schema of scenario files, for editors, or of exchange records");

@@ -14,6 +14,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
@@ -223,7 +224,7 @@ void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) 
 
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
-  if (!arguments.scenario.empty()) { scenario = load_scenario(arguments.scenario, true); }
+  if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
   if (!arguments.record.empty()) {
     vmctl::local_host()->record(arguments.record);
     fmt::print(std::cout, "{}: this host; use it elsewhere with plan, doctor or topology --inventory\n",

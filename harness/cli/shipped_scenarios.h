@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace virtrain::harness {
+
+/// A scenario that ships with virtrain.
+struct ShippedScenario {
+  std::string name, description, backend, path;
+};
+
+/// Shipped scenarios in the order of their names; none where they are neither installed nor in a source tree.
+std::vector<ShippedScenario> shipped_scenarios();
+
+/// The file that a verb's argument means. A word without a folder ("quickstart", "quickstart.yaml") that is
+/// not a file here means the shipped scenario of that name; everything else is itself.
+std::string scenario_path(const std::string& given);
+
+}  // namespace virtrain::harness
