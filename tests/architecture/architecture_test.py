@@ -67,9 +67,7 @@ LOOKS_OUTSIDE = re.compile(
     r"\b(read_(file|at_most|tail|value)|write_file_atomically|link_name|entries_of|entry_names|getenv|random_device"
     r"|(steady|system)_clock|std::(system|time))\b"
 )
-MOST_LINES = 500
-# Units (a header with its source) in a folder's root. The folders that hold more may only shrink.
-MOST_UNITS = 12
+MOST_LINES = 1000
 # From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
 ROOMS = {
     "common": ["", "model", "text", "files", "system"],
@@ -198,15 +196,6 @@ def node_offences(path, text):
         if re.search(r"\bis_vm\b", line) and not path.startswith("harness/plan/"):
             found.append(f"{path}:{number}: the plan names the arm, and the host makes its nodes")
     return found
-
-
-def folder_offences(paths):
-    """Folders that hold too many units."""
-    units = {}
-    for path in paths:
-        folder, name = path.rsplit("/", 1)
-        units.setdefault(folder, set()).add(name.split(".")[0])
-    return [f"{folder}: {len(names)} units, more than {MOST_UNITS}" for folder, names in sorted(units.items()) if len(names) > MOST_UNITS]
 
 
 def room_offences(path, text):
@@ -431,8 +420,8 @@ class Length(unittest.TestCase):
         self.assertEqual([o for f, text in files for o in length_offences(f, text)], [])
 
     def test_planted_offender(self):
-        self.assertEqual(length_offences("a.cpp", "\n" * 501), ["a.cpp: 501 lines, more than 500"])
-        self.assertEqual(length_offences("a.cpp", "\n" * 500), [])
+        self.assertEqual(length_offences("a.cpp", "\n" * 1001), ["a.cpp: 1001 lines, more than 1000"])
+        self.assertEqual(length_offences("a.cpp", "\n" * 1000), [])
 
 
 class UnityBuilds(unittest.TestCase):
@@ -476,9 +465,6 @@ class Rooms(unittest.TestCase):
     def setUp(self):
         self.paths = [f for f in source_files() if folder_of(f) in MAY_KNOW]
 
-    def test_folders_are_not_full(self):
-        self.assertEqual(folder_offences(self.paths), [])
-
     def test_no_arrow_runs_up(self):
         self.assertEqual([o for f, text in product_files() for o in room_offences(f, text)], [])
 
@@ -486,10 +472,6 @@ class Rooms(unittest.TestCase):
         self.assertEqual(header_offences(self.paths), [])
 
     def test_planted_offenders(self):
-        many = [f"harness/x/unit{n}.{kind}" for n in range(13) for kind in ("h", "cpp")]
-        self.assertEqual(folder_offences(many[2:]), [])
-        self.assertEqual(folder_offences(many), ["harness/x: 13 units, more than 12"])
-        self.assertEqual(folder_offences([f"common/unit{n}.h" for n in range(MOST_UNITS + 1)])[0][:7], "common:")
         for path, header, words in [
             ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/check.h", ":2: doctor/findings lies above journal"),
             ("vmctl/doctor/checks/x.cpp", "vmctl/doctor/doctor.h", ":2: doctor lies above doctor/checks"),
