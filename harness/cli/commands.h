@@ -23,6 +23,7 @@ struct Cli {
 };
 
 void add_scenario_commands(Cli& cli);  ///< validate, plan, scenarios, schema
+void add_demo_command(Cli& cli);       ///< demo
 void add_run_command(Cli& cli);        ///< run
 void add_reproduce_command(Cli& cli);  ///< reproduce
 void add_results_commands(Cli& cli);   ///< list, show

@@ -178,6 +178,7 @@ int run(int argc, char** argv) {
       "  virtrain plan scenarios/quickstart.yaml  what run would do\n"
       "  virtrain run scenarios/quickstart.yaml   VMs compared with bare metal\n"
       "  virtrain compare --format json           the latest experiment's verdicts");
+  add_demo_command(cli);
   add_run_command(cli);
   add_reproduce_command(cli);
   add_scenario_commands(cli);

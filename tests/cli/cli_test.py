@@ -14,7 +14,7 @@ import unittest
 
 from command_line import BUILD, SCENARIOS, small_scenario, virtrain
 
-VERBS = ["run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "scenarios", "changes",
+VERBS = ["demo", "run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "scenarios", "changes",
          "ack", "bisect", "schedule", "topology"]
 EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 
@@ -462,6 +462,18 @@ class Run(CommandLine):
             self.assertNotIn("\x1b", stream, "no colour and no cursor moves where there is no terminal")
         experiments = self.succeed("list", "--db", self.database, "--format", "json").json()
         self.assertEqual(len(experiments), 1)
+
+    def test_the_demonstration_shows_a_study_and_then_measures_here(self):
+        report = self.folder / "demo.html"
+        result = self.succeed("demo", "--wait", "--db", self.database, "--report", report)
+        study, measured = result.out.split("2. A measurement on this host")
+        self.assertIn("authors' figures", study)
+        self.assertRegex(study, r"weak-scaling/4 +vm +10675\.1 +3\.872")
+        self.assertRegex(measured, r"weak-scaling/1: [\d.]+ images/s \(95 % interval of the mean: [\d.]+ to [\d.]+, 3 runs\)\n")
+        self.assertRegex(measured, r"weak-scaling/2: .*, [\d.]+ times one node, efficiency \d+ %\n")
+        self.assertIn("<html", report.read_text())
+        rows = self.succeed("list", "--db", self.database, "--json").json()
+        self.assertEqual({row["scenario"] for row in rows}, {"dell-r750xa", "demo"})
 
     def test_json_logs_are_json(self):
         result = self.run_small(before=("-v", "--log-format", "json"))

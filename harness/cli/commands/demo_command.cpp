@@ -1,0 +1,135 @@
+#include <fmt/ostream.h>
+
+#include <algorithm>
+#include <iostream>
+#include <sstream>
+
+#include "common/error.h"
+#include "common/system/log.h"
+#include "common/text/units.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/comparison_arguments.h"
+#include "harness/cli/report_file.h"
+#include "harness/cli/run_scenario.h"
+#include "harness/experiment/judge.h"
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode/decode.h"
+#include "results/exchange/exchange.h"
+#include "results/statistics/statistics.h"
+#include "results/tables/tables.h"
+#include "study_files_embedded.h"
+#include "vmctl/api/local_host.h"
+
+namespace virtrain::harness {
+namespace {
+
+constexpr const char* study = "dell-r750xa-published";
+
+struct DemoArguments {
+  RunOptions options;
+  std::string report = "virtrain-demo.html";
+};
+
+bool has_gpu(const vmctl::Inventory& inventory) {
+  return std::ranges::any_of(
+      inventory.devices, [](const auto& device) { return device.device_class == vmctl::DeviceClass::gpu; });
+}
+
+/// Shows the published study that ships: a comparison and a report without a measurement.
+void show_study(const DemoArguments& arguments, const Cli& cli) {
+  const auto& database = arguments.options.database;
+  results::CompareRequest request;
+  request.selection.experiments = {study};
+  {
+    results::Store store(database);
+    if (!store.experiment(study)) {
+      std::istringstream rows{std::string(study_files::dell_r750xa_jsonl)};
+      results::import_jsonl(store, rows, "dell-r750xa.jsonl");
+    }
+    const auto comparisons = results::compare(store, request);
+    print_result(
+        "1. A published study: ResNet-50 on Dell PowerEdge R750xa, four A100, VMs on ESXi against bare "
+        "metal.\n"
+        "   These are its authors' figures, one run each. Nothing was measured here.\n\n" +
+        results::render(results::summary_table(comparisons), results::Format::table, screen_of_stdout()));
+  }
+  results::ReportRequest report{request, cli.command_line};
+  report.compare.predict = node_counts(reported_sizes);
+  write_report(database, report, arguments.report);
+  print_result("report: " + arguments.report + "\n\n");
+}
+
+/// "weak-scaling/1: 55.5 images/s (95 % interval of the mean: 52.0 to 59.1, 3 runs)"
+std::string line_of(const results::CaseComparison& comparison) {
+  const auto& arm = comparison.arms.at(0);
+  constexpr double confidence = 0.95;
+  const auto& values = arm.throughputs;
+  auto line = fmt::format("   {}: {:.1f} images/s", comparison.case_name, arm.images_per_second.value_or(0));
+  if (values.size() > 1) {
+    const auto interval = results::interval_of_mean(values, confidence);
+    line += fmt::format(" (95 % interval of the mean: {:.1f} to {:.1f}, {} runs)",
+                        std::max(0.0, interval.low), interval.high, values.size());
+  }
+  if (arm.nodes > 1 && arm.scaling) {
+    line += fmt::format(", {:.2f} times one node, efficiency {:.0f} %", arm.scaling->speedup,
+                        arm.scaling->efficiency * 100);
+  }
+  return line + "\n";
+}
+
+void measure(DemoArguments& arguments, Cli& cli) {
+  std::string text(study_files::demo_yaml);
+  auto& options = arguments.options;
+  const auto host = vmctl::local_host();
+  if (vmctl::best_mode(host->privileges()) == vmctl::HostMode::session) {
+    const std::string isolated = "arms: [bare_metal]";
+    text.replace(text.find(isolated), isolated.size(), "arms: [bare_metal_shared]");
+  }
+  print_result(
+      "2. A measurement on this host: bare metal on one node and on two (about 20 s on idle cores).\n");
+  options.experiment.command_line = cli.command_line;
+  const auto run = run_scenario(decode_scenario(text, "demo.yaml"), options);
+  after_run(run.outcome, [&] {
+    std::string lines;
+    for (const auto& one : run.comparisons) { lines += line_of(one); }
+    print_result(lines + "\n");
+  });
+  std::cerr << run.summary << std::endl;
+  cli.exit_status = judge(run.outcome, run.comparisons, false);
+}
+
+void demo(DemoArguments& arguments, Cli& cli) {
+  require_report_place(arguments.report);
+  const auto inventory = vmctl::local_host()->inventory(false);
+  const bool emulated = expects_emulation(inventory);
+  print_result(fmt::format("This host: {}, {}, {}.\n\n", counted(inventory.cores.size(), "core"),
+                           emulated ? "no usable KVM" : "KVM",
+                           has_gpu(inventory) ? "GPUs" : "no NVIDIA GPU"));
+  show_study(arguments, cli);
+  measure(arguments, cli);
+  print_result(fmt::format(
+      "Next:\n  virtrain run quickstart   VMs against bare metal, {}\n"
+      "  virtrain scenarios        what else ships\n",
+      emulated ? "5 to 15 minutes: QEMU emulates VMs here, so\n"
+                 "                            this proves the plumbing and not what virtualization costs"
+               : "a few minutes, with a verdict"));
+}
+
+}  // namespace
+
+void add_demo_command(Cli& cli) {
+  auto* verb = cli.app.add_subcommand(
+      "demo", "Show a published study, then measure bare metal on this machine: half a minute");
+  auto arguments = std::make_shared<DemoArguments>();
+  add_database_option(*verb, arguments->options.database);
+  arguments->options.database.replace_filename("demo.db");  // the study stays out of the user's own results
+  verb->get_option("--db")->capture_default_str();
+  verb->add_option("--report", arguments->report, "HTML report on the published study")
+      ->type_name("FILE")
+      ->capture_default_str();
+  add_host_options(*verb, arguments->options);
+  verb->footer("Example:\n  virtrain demo --db demo.db");
+  verb->callback([arguments, &cli] { demo(*arguments, cli); });
+}
+
+}  // namespace virtrain::harness
