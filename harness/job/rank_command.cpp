@@ -58,25 +58,21 @@ std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector
   return words;
 }
 
-std::vector<std::string> trainer_command(const std::string& program, const Workload& w, std::int64_t threads,
-                                         bool beside_others) {
-  const auto flag = [](const char* name, auto value) { return fmt::format("--{}={}", name, value); };
-  std::vector<std::string> words{program,
-                                 flag("batch_size", w.batch_size),
-                                 flag("image_size", w.image_size),
-                                 flag("precision", to_string(w.precision)),
-                                 flag("num_warmup_batches", w.warmup_steps),
-                                 flag("num_batches", w.steps),
-                                 flag("display_every", w.display_every),
-                                 flag("accumulate_steps", w.accumulate_steps),
-                                 flag("seed", w.seed),
-                                 flag("num_threads", threads)};
-  if (w.later_steps > 0) { words.push_back(flag("num_later_batches", w.later_steps)); }
-  if (w.bucket_mib) { words.push_back(flag("bucket_mib", *w.bucket_mib)); }
+std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
+                                         std::int64_t threads, bool beside_others) {
+  Workload told = workload;
+  told.threads = threads;
+  std::vector<std::string> words{program};
+  for_each_field<Workload>([&](const auto& field) {
+    const auto value = value_text(told.*field.member);
+    if (field.is.flag != nullptr && !value.empty()) {
+      words.push_back(fmt::format("--{}={}", field.is.flag, value));
+    }
+  });
   // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
-  if (w.backend == Backend::cuda) { words.push_back("--fusion=highest"); }
+  if (workload.backend == Backend::cuda) { words.push_back("--fusion=highest"); }
   // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.
-  if (w.backend == Backend::cuda && beside_others) { words.push_back("--steady_seconds=0"); }
+  if (workload.backend == Backend::cuda && beside_others) { words.push_back("--steady_seconds=0"); }
   return words;
 }
 

@@ -326,9 +326,9 @@ void TenantJob::take_window(RankState& state, const RankRecord& record) {
   }
   window.images = record.fields["images"].get<std::int64_t>();
   if (record.kind == RankRecord::Kind::later) {
-    if (std::ssize(state.later) >= placement_.workload.later_steps) {
-      throw refused(
-          fmt::format("more than {} steps after the counted ones", placement_.workload.later_steps));
+    if (std::ssize(state.later) >= placement_.workload.later_steps.value_or(0)) {
+      throw refused(fmt::format("more than {} steps after the counted ones",
+                                placement_.workload.later_steps.value_or(0)));
     }
     state.later.push_back(window);
     return;

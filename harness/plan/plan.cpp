@@ -9,6 +9,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/text/cpu_list.h"
+#include "common/text/described_json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -208,18 +209,7 @@ nlohmann::json to_json(const Neighbour& neighbour) {
 }
 
 nlohmann::json to_json(const Workload& workload) {
-  nlohmann::json out{{"model", workload.model},
-                     {"backend", to_string(workload.backend)},
-                     {"precision", to_string(workload.precision)},
-                     {"batch_size", workload.batch_size},
-                     {"image_size", workload.image_size},
-                     {"warmup_steps", workload.warmup_steps},
-                     {"steps", workload.steps},
-                     {"accumulate_steps", workload.accumulate_steps},
-                     {"seed", workload.seed},
-                     {"environment", workload.environment}};
-  if (workload.bucket_mib) { out["bucket_mib"] = *workload.bucket_mib; }
-  return out;
+  return settings_json(workload);
 }
 
 std::vector<std::string> NodePlacement::device_addresses() const {

@@ -98,7 +98,7 @@ double trial_seconds(const Placement& placement, bool vm, bool emulated) {
     const double scale = static_cast<double>(w.image_size) / 224.0;
     // Later steps come when the aggressor has ended.
     const double steps =
-        static_cast<double>(w.warmup_steps + w.steps) / share + static_cast<double>(w.later_steps);
+        static_cast<double>(w.warmup_steps + w.steps) / share + static_cast<double>(w.later_steps.value_or(0));
     const double images = static_cast<double>(w.batch_size * w.accumulate_steps) * steps;
     const double images224 = images * scale * scale;
     const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *

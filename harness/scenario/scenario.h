@@ -21,28 +21,6 @@ VIRTRAIN_ENUM_CLASS(DeviceKind, none, passthrough, vgpu, vf)
 VIRTRAIN_ENUM_CLASS(NicKind, passthrough, vf)
 enum class Reuse { trial, experiment_case };
 
-/// What each rank runs. `batch_size` is per rank.
-struct Workload {
-  bool operator==(const Workload&) const = default;
-  std::string model = "resnet50";
-  Backend backend = Backend::cpu;
-  Precision precision = Precision::fp32;
-  std::int64_t batch_size = 32;
-  std::int64_t image_size = 224;
-  std::int64_t warmup_steps = 2;
-  std::int64_t steps = 10;
-  std::int64_t later_steps = 0;  ///< after the counted ones, while the victim recovers from an aggressor
-  std::int64_t display_every = 1;
-  std::int64_t accumulate_steps = 1;
-  std::int64_t seed = 1;
-  std::optional<std::int64_t> bucket_mib = {};  ///< gradients of one all-reduce; absent: the trainer's own
-  std::optional<std::int64_t> threads;          ///< per rank; absent: the node's cores divided by its ranks
-  std::map<std::string, std::string> environment;
-
-  /// Of the counted steps of one rank.
-  std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }
-};
-
 using Guest = vmctl::GuestSpec;
 using vmctl::mirror_image;
 using vmctl::Pinning;

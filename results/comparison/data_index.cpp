@@ -1,8 +1,11 @@
 #include "results/comparison/data_index.h"
 
 #include <algorithm>
+#include <array>
 #include <set>
+#include <string_view>
 
+#include "common/model/workload.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 
@@ -32,13 +35,18 @@ nlohmann::json workload_of(const TenantMean& tenant) {
   return workload.is_object() ? workload : nlohmann::json::object();
 }
 
+/// What add_row_facts() has of a trial's row already.
+constexpr std::array<std::string_view, 3> facts_of_columns{"batch_size", "precision", "backend"};
+
 /// What else a workload says of the work in a step. How many steps warm up and count is none of it.
 void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
-  for (const char* name : {"model", "image_size", "accumulate_steps", "bucket_mib", "environment"}) {
-    const auto found = workload.find(name);
-    if (found == workload.end() || found->is_null()) { continue; }
-    facts[name].insert(found->is_string() ? found->get<std::string>() : dump_json(*found));
-  }
+  for_each_field<Workload>([&](const auto& field) {
+    const auto found = workload.find(field.name);
+    const bool is_known = found != workload.end() && !found->is_null();
+    const bool is_of_column = std::ranges::find(facts_of_columns, field.name) != facts_of_columns.end();
+    if (!field.is.guard || !is_known || is_of_column) { return; }
+    facts[field.name].insert(found->is_string() ? found->template get<std::string>() : dump_json(*found));
+  });
 }
 
 /// Of a step; one where an imported workload says nothing of them.

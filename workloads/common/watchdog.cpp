@@ -66,7 +66,7 @@ void Watchdog::watch() {
   }
 }
 
-std::string stall_words(int stall_seconds) {
+std::string stall_words(std::int64_t stall_seconds) {
   return "nothing came of it for " + std::to_string(stall_seconds) +
          " s: another rank or its machine may be gone, or this one is too slow (then --stall_seconds gives "
          "it longer)";

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,6 @@ class Watchdog {
 };
 
 /// What a run says that got no further for --stall_seconds.
-std::string stall_words(int stall_seconds);
+std::string stall_words(std::int64_t stall_seconds);
 
 }  // namespace virtrain

@@ -95,7 +95,7 @@ std::vector<float> initial_value(const Parameter& parameter, std::size_t index, 
   return values;
 }
 
-Batch synthetic_batch(const Model& model, int batch_size, std::uint64_t shard, std::uint64_t seed) {
+Batch synthetic_batch(const Model& model, std::int64_t batch_size, std::uint64_t shard, std::uint64_t seed) {
   constexpr std::uint64_t first_data_stream = 1U << 20;  // parameters have the streams below it
   Batch batch;
   const std::size_t pixels =
@@ -103,7 +103,7 @@ Batch synthetic_batch(const Model& model, int batch_size, std::uint64_t shard, s
   batch.images.resize(static_cast<std::size_t>(batch_size) * pixels);
   fill(batch.images, scaled_normal(1), stream_start(seed, first_data_stream + 2 * shard));
   const std::uint64_t start = stream_start(seed, first_data_stream + 2 * shard + 1);
-  for (int i = 0; i < batch_size; ++i) {
+  for (std::int64_t i = 0; i < batch_size; ++i) {
     batch.labels.push_back(static_cast<std::int64_t>(mix(start + static_cast<std::uint64_t>(i)) %
                                                      static_cast<std::uint64_t>(model.classes)));
   }

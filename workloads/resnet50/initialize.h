@@ -21,7 +21,7 @@ struct Batch {
   std::vector<float> images;
   std::vector<std::int64_t> labels;
 };
-Batch synthetic_batch(const Model& model, int batch_size, std::uint64_t shard, std::uint64_t seed);
+Batch synthetic_batch(const Model& model, std::int64_t batch_size, std::uint64_t shard, std::uint64_t seed);
 
 /// Running 64-bit hash over floats' bits, eight bytes at a time; equal bits in equal order give equal hashes.
 class ParameterHash {

@@ -38,10 +38,11 @@ Block make_block(const std::string& prefix, int in_channels, int size, int width
 
 }  // namespace
 
-Model build_model(int image_size, int classes) {
+Model build_model(std::int64_t pixels, std::int64_t classes) {
+  const int image_size = static_cast<int>(pixels);
   Model model;
   model.image_size = image_size;
-  model.classes = classes;
+  model.classes = static_cast<int>(classes);
   model.stem = make_unit("conv1", "bn1", 3, 64, 7, 2, image_size, true);
   model.pool_size = (model.stem.convolution.out_size() + 2 - 3) / 2 + 1;
   int channels = 64;

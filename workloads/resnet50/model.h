@@ -54,7 +54,7 @@ inline constexpr double norm_momentum = 0.1;  ///< in torch's sense: new = 0.9 o
 inline constexpr double sgd_momentum = 0.9;
 inline constexpr double weight_decay = 1e-4;  ///< on every parameter, as torch.optim.SGD does
 
-Model build_model(int image_size, int classes);
+Model build_model(std::int64_t image_size, std::int64_t classes);
 
 enum class ParameterKind { convolution, norm_scale, norm_shift, linear_weight, linear_bias };
 

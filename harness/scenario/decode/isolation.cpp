@@ -225,7 +225,9 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
         tenant.neighbour = neighbour;
         tenant.limits = arm.neighbour_limits;
         tenant.scratch_disk = with_disk;
-        if (!neighbour.is_idle()) { one.tenants[0].workload.later_steps = isolation.recovery_steps; }
+        if (!neighbour.is_idle() && isolation.recovery_steps > 0) {
+          one.tenants[0].workload.later_steps = isolation.recovery_steps;
+        }
         one.tenants.push_back(std::move(tenant));
       }
       expanded.push_back(std::move(beside));

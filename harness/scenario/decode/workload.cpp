@@ -7,6 +7,7 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/units.h"
+#include "harness/scenario/decode/described.h"
 
 namespace virtrain::harness {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 constexpr std::size_t most_variables = 1024;
 /// Every case, tenant and arm has it again, and the plan that is stored each of its nodes.
 constexpr std::size_t most_environment_bytes = 8U << 10;
-constexpr std::uint64_t bucket_unit = 1ULL << 20;
 
 bool is_environment_name(const std::string& text) {
   const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '_'; };
@@ -82,7 +82,7 @@ Schema environment_rules() {
             {"not", {{"anyOf", {{{"enum", whole}}, {{"pattern", prefixes + ")"}}}}}}}}};
 }
 
-void decode_environment(const Field& field, Workload& workload, Diagnostics& diagnostics) {
+void decode_environment(const Field& field, Environment& environment, Diagnostics& diagnostics) {
   MapReader names(field, "env", diagnostics);
   if (names.size() > most_variables) {
     diagnostics.add(names.mark(), "env has {} variables (allowed: at most {})", names.size(), most_variables);
@@ -103,49 +103,22 @@ void decode_environment(const Field& field, Workload& workload, Diagnostics& dia
     } else if (const auto* reserved = reserved_variable(name)) {
       names.refuse(name, "env: virtrain sets {} itself ({})", name, reserved->instead);
     } else {
-      workload.environment[name] = value;
+      environment[name] = value;
     }
   }
 }
 
-/// Values of one channel in the last blocks, whose maps are a 32nd of the image: batch normalization needs
-/// two.
-std::int64_t values_to_normalize(const Workload& workload) {
-  const std::int64_t side = (workload.image_size + 31) / 32;
-  return workload.batch_size * side * side;
-}
-
 }  // namespace
+
+void read_environment(MapReader& in, const Property& is, Environment& into) {
+  if (const auto variables = in.child(is.key, about(is))) {
+    decode_environment(*variables, into, in.diagnostics());
+  }
+}
 
 Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnostics) {
   MapReader in(field, "workload", diagnostics);
-  in.one_of("model", {"resnet50"}, {.text = "Model that is trained", .fallback = base.model});
-  in.one_of("backend", base.backend, "Trainer that computes on CPUs, or on GPUs with CUDA");
-  in.one_of("precision", base.precision,
-            "Arithmetic of convolutions and matrix products; tf32 and fp16 need backend cuda");
-  in.integer("batch_size", {1, 4096}, base.batch_size, "Images per rank and step");
-  in.integer("image_size", {32, 1024}, base.image_size, "Pixels of each side");
-  in.integer("warmup_steps", {0, 100'000}, base.warmup_steps, "Steps before those that count");
-  in.integer("steps", {1, 1'000'000}, base.steps, "Counted steps");
-  in.integer("display_every", {1, 1'000'000}, base.display_every, "Counted steps in one sample");
-  in.integer("accumulate_steps", {1, 1024}, base.accumulate_steps,
-             "Batches whose gradients are added before the weights change");
-  in.integer("seed", {0, 2'147'483'647}, base.seed, "Seed of weights and images");
-  const About of_bucket{.text = "Gradients that one all-reduce carries, in whole MiB",
-                        .absent = "the trainer chooses, 25MiB",
-                        .example = "4MiB"};
-  if (const auto bytes = in.size_bytes("bucket", bucket_unit, 1024 * bucket_unit, of_bucket)) {
-    base.bucket_mib = static_cast<std::int64_t>(*bytes / bucket_unit);
-    if (*bytes % bucket_unit != 0) { in.refuse("bucket", "bucket: allowed are whole MiB, such as 4MiB"); }
-  }
-  const About of_threads{
-      .text = "Threads per rank", .absent = "the node's cores divided by its ranks", .example = 8};
-  if (const auto threads = in.integer("threads", {1, 1024}, of_threads)) { base.threads = *threads; }
-  if (const auto env = in.child("env", {.text = "Environment variables of each rank",
-                                        .absent = "only those that virtrain sets",
-                                        .example = {{"NCCL_DEBUG", "INFO"}}})) {
-    decode_environment(*env, base, diagnostics);
-  }
+  read_fields(in, base);
   in.schema_rules({{"if", {{"properties", {{"backend", {{"const", "cpu"}}}}}, {"required", {"backend"}}}},
                    {"then", {{"properties", {{"precision", {{"enum", {"fp32", "bf16"}}}}}}}}});
   in.finish();
@@ -159,11 +132,8 @@ Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnos
     in.refuse("display_every", "display_every {} leaves no sample in {} (allowed: at most steps)",
               base.display_every, counted(base.steps, "step"));
   }
-  if (values_to_normalize(base) < 2) {
-    in.refuse(in.has("batch_size") ? "batch_size" : "image_size",
-              "batch_size {} at image_size {} leaves one value to normalize in the last blocks "
-              "(allowed: batch_size 2 or more, or image_size 33 or more)",
-              base.batch_size, base.image_size);
+  if (const auto refusal = normalization_refusal(base); !refusal.empty()) {
+    in.refuse(in.has("batch_size") ? "batch_size" : "image_size", refusal);
   }
   return base;
 }

@@ -339,6 +339,15 @@ std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::
                 });
 }
 
+std::optional<std::int64_t> MapReader::size_mib(const std::string& key, Range range, const About& about) {
+  constexpr std::uint64_t mib = 1ULL << 20;
+  const auto bytes = size_bytes(key, static_cast<std::uint64_t>(range.least) * mib,
+                                static_cast<std::uint64_t>(range.most) * mib, about);
+  if (!bytes) { return std::nullopt; }
+  if (*bytes % mib != 0) { refuse(key, "{}: allowed are whole MiB, such as 4MiB", key); }
+  return static_cast<std::int64_t>(*bytes / mib);
+}
+
 std::optional<double> MapReader::share(const std::string& key, double above, double below,
                                        const About& about) {
   const Schema number{{"type", "number"}, {"exclusiveMinimum", above}, {"exclusiveMaximum", below}};

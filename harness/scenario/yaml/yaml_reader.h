@@ -123,6 +123,7 @@ class MapReader {
   bool has(const std::string& key);
   YAML::Mark mark(const std::string& key) const;
   YAML::Mark mark() const { return mark_; }
+  Diagnostics& diagnostics() { return diagnostics_; }
   std::size_t size() const { return values_.size(); }
   /// What keys there are, and where.
   const std::map<std::string, YAML::Mark>& keys() const { return keys_; }
@@ -136,6 +137,8 @@ class MapReader {
   std::optional<bool> boolean(const std::string& key, const About& about);
   std::optional<std::uint64_t> size_bytes(const std::string& key, std::uint64_t least, std::uint64_t most,
                                           const About& about);
+  /// A size in whole MiB.
+  std::optional<std::int64_t> size_mib(const std::string& key, Range range, const About& about);
   std::optional<double> share(const std::string& key, double above, double below, const About& about);
   std::optional<std::int64_t> duration_ns(const std::string& key, std::int64_t least_ns, std::int64_t most_ns,
                                           const About& about);

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "common/contains.h"
+#include "common/model/workload.h"
 #include "common/text/json.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -17,7 +18,8 @@ namespace {
 
 using enum FactRule;
 
-constexpr std::array rules = {
+/// Beside these there are those of the workload's own description.
+constexpr std::array fact_rules = {
     FieldRule{"gpu_uuid", must_be_equal, "two cards of one model differ by more than virtualization costs"},
     FieldRule{"gpu_name", must_be_equal, "another model is another experiment"},
     FieldRule{"driver", must_be_equal, "the GPU driver carries the kernels' launches"},
@@ -52,14 +54,6 @@ constexpr std::array rules = {
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine"},
     FieldRule{"workload_flags", must_be_equal,
               "imported records may say so: other flags are another workload"},
-    FieldRule{"model", must_be_equal, "another model is another workload"},
-    FieldRule{"image_size", must_be_equal, "another image size is another workload"},
-    FieldRule{"accumulate_steps", must_be_equal, "it decides how often gradients are sent"},
-    FieldRule{"bucket_mib", must_be_equal, "it decides in how many parts gradients are sent"},
-    FieldRule{"environment", must_be_equal, "its variables steer libraries: NCCL, MPI, oneDNN"},
-    FieldRule{"batch_size", must_be_equal, "another batch size is another workload"},
-    FieldRule{"precision", must_be_equal, "another precision is another workload"},
-    FieldRule{"backend", must_be_equal, "another backend is another workload"},
     FieldRule{"nodes", must_be_equal, "both arms need the same number of nodes"},
     FieldRule{"gpus_per_node", must_be_equal, "both arms need the same number of GPUs"},
     FieldRule{"isa", explained_by_the_arm, "the library picks it by the CPU it sees"},
@@ -75,6 +69,20 @@ constexpr std::array rules = {
     FieldRule{"gpu_licensed", informative, "each trial's own validity judges it"},
     FieldRule{"repeatable", informative, "it follows from the kernels, and costs nothing itself"},
 };
+
+/// The workload's stand between what was built and where it ran.
+std::vector<FieldRule> all_rules() {
+  std::vector<FieldRule> rules;
+  for (const auto& rule : fact_rules) {
+    if (rule.field == "nodes") {
+      for_each_field<Workload>([&rules](const auto& field) {
+        if (field.is.guard) { rules.push_back({field.name, *field.is.guard, field.is.why}); }
+      });
+    }
+    rules.push_back(rule);
+  }
+  return rules;
+}
 
 /// The facts that follow from a key of the scenario, or one below it, where an arm sets it; "NCCL_" begins
 /// names of variables. From keys that are not here none does. A test decides on every key of the schema.
@@ -285,12 +293,13 @@ bool are_equal(std::string_view field, const std::set<std::string>& ours,
 }
 
 std::span<const FieldRule> field_rules() {
+  static const auto rules = all_rules();
   return rules;
 }
 
 std::vector<std::string> fields_with_rules() {
   std::vector<std::string> fields;
-  for (const auto& rule : rules) { fields.emplace_back(rule.field); }
+  for (const auto& rule : field_rules()) { fields.emplace_back(rule.field); }
   return fields;
 }
 
@@ -302,7 +311,7 @@ std::vector<FactDifference> differences(const Facts& baseline, const Facts& cand
 std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_arm,
                                         const std::set<std::string>& changed) {
   std::vector<FactDifference> found;
-  for (const auto& rule : rules) {
+  for (const auto& rule : field_rules()) {
     const auto meaning = [&](const Values& values) { return meaning_of(rule.field, values); };
     const auto unchanged = [&](const Values& values) { return beside_changes(values, changed); };
     const auto compare_field = [&](const std::string& field, FactRule here, std::string_view why) {

@@ -9,17 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "common/enum_text.h"
+#include "common/model/described.h"
 
 namespace virtrain::results {
 
-/// What a difference of one fact between two arms means for their comparison.
-enum class FactRule {
-  must_be_equal,         ///< a difference makes the arms incomparable
-  explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
-  informative,           ///< shown, never decides
-};
-VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
+using virtrain::FactRule;
 
 struct FieldRule {
   std::string_view field;  ///< key of a fingerprint

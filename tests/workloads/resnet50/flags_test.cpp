@@ -8,23 +8,23 @@ using namespace virtrain::resnet50;
 
 namespace {
 
-const Backend backend{"virtrain-resnet50-cpu", "CPU", {Precision::fp32, Precision::bf16}};
-const Backend without_bf16{"virtrain-resnet50-cpu", "CPU", {Precision::fp32}};
-const Backend gpu{"virtrain-resnet50-cuda",
-                  "GPU",
-                  {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16},
-                  60,
-                  {"none", "addition", "statistics", "full"},
-                  true};
+const BackendAbility backend{"virtrain-resnet50-cpu", "CPU", {Precision::fp32, Precision::bf16}};
+const BackendAbility without_bf16{"virtrain-resnet50-cpu", "CPU", {Precision::fp32}};
+const BackendAbility gpu{"virtrain-resnet50-cuda",
+                         "GPU",
+                         {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16},
+                         60,
+                         {"none", "addition", "statistics", "full"},
+                         true};
 
-ParsedFlags parse(std::vector<const char*> arguments, const Backend& on = backend) {
+ParsedFlags parse(std::vector<const char*> arguments, const BackendAbility& on = backend) {
   arguments.insert(arguments.begin(), "virtrain-resnet50-cpu");
   return parse_flags(static_cast<int>(arguments.size()), arguments.data(), on);
 }
 
 /// The refusal's message; "" if nothing was refused or not as a usage error.
 /// As CLI11 words it before version 2.4, which has "[1 - 4096]" where that has "1 to 4096".
-std::string refusal(const std::vector<const char*>& arguments, const Backend& on = backend) {
+std::string refusal(const std::vector<const char*>& arguments, const BackendAbility& on = backend) {
   try {
     parse(arguments, on);
   } catch (const Error& error) {
@@ -45,8 +45,8 @@ TEST_CASE("flags follow tf_cnn_benchmarks, with '=' or a blank") {
                              "--trace=t.json", "--format=tf_cnn_benchmarks", "--num_classes=12"})
                           .flags;
   CHECK(flags.batch_size == 16);
-  CHECK(flags.num_batches == 7);
-  CHECK(flags.num_warmup_batches == 3);
+  CHECK(flags.steps == 7);
+  CHECK(flags.warmup_steps == 3);
   CHECK(flags.display_every == 2);
   CHECK(flags.precision == Precision::bf16);
   CHECK(flags.image_size == 64);
@@ -54,7 +54,7 @@ TEST_CASE("flags follow tf_cnn_benchmarks, with '=' or a blank") {
   CHECK(flags.accumulate_steps == 4);
   CHECK(flags.residual_gamma == 0.1);
   CHECK(flags.learning_rate == 0.2);
-  CHECK(flags.num_threads == 3);
+  CHECK(flags.threads == 3);
   CHECK(flags.bucket_mib == 8);
   CHECK(flags.format == OutputFormat::tf_cnn_benchmarks);
   CHECK(flags.num_classes == 12);

@@ -24,7 +24,7 @@ class Trainer : public TrainingBackend {
   Trainer(const Flags& flags, Peers& peers)
       : flags_(flags),
         peers_(peers),
-        placement_(place_this_rank(peers, flags.num_threads)),
+        placement_(place_this_rank(peers, static_cast<int>(flags.threads.value_or(0)))),
         device_(flags.precision),
         model_(build_model(flags.image_size, flags.num_classes)) {}
 
@@ -69,15 +69,15 @@ nlohmann::json Trainer::hello() const {
 
 void Trainer::set_up(Watchdog& /*watchdog*/) {
   apply(placement_);
-  network_.emplace(device_, model_, flags_.batch_size);
+  network_.emplace(device_, model_, static_cast<int>(flags_.batch_size));
   store_.emplace(device_, parameters(model_), network_->parameter_layouts());
   network_->attach(*store_);
   for (std::size_t i = 0; i < store_->parameters().size(); ++i) {
     store_->set(i, initial_value(store_->parameters()[i], i, flags_.seed, flags_.residual_gamma));
   }
   if (!flags_.dump.empty()) { dump_.emplace(model_); }
-  for (int micro = 0; micro < flags_.accumulate_steps; ++micro) {
-    const int shard = peers_.rank() * flags_.accumulate_steps + micro;
+  for (std::int64_t micro = 0; micro < flags_.accumulate_steps; ++micro) {
+    const std::int64_t shard = peers_.rank() * flags_.accumulate_steps + micro;
     Batch batch = synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
     images_.push_back(network_->prepare_images(batch.images));
     if (dump_) { dump_->before_step(state(), batch); }
@@ -146,7 +146,7 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
   const std::span<float> wire = store_->gradients_and_control();
   wire.back() = order.stop_requested ? 1.0F : 0.0F;
   GradientReducer reducer(peers_, wire,
-                          static_cast<std::size_t>(flags_.bucket_mib) * (1U << 20) / sizeof(float));
+                          static_cast<std::size_t>(*flags_.bucket_mib) * (1U << 20) / sizeof(float));
   result.loss = forward_backward_all(reducer, timeline);
   result.exposed_seconds = reducer.finish();
   result.stop = wire.back() > 0;

@@ -148,8 +148,8 @@ StepResult Run::warm_up_step(bool more_follow) {
 }
 
 void Run::warm_up() {
-  while (warmup_done_ < flags_.num_warmup_batches && !stopped_) {
-    warm_up_step(warmup_done_ + 1 < flags_.num_warmup_batches);
+  while (warmup_done_ < flags_.warmup_steps && !stopped_) {
+    warm_up_step(warmup_done_ + 1 < flags_.warmup_steps);
   }
   if (flags_.steady_seconds == 0) { return; }
   steady_state_.emplace(flags_.steady_seconds);
@@ -168,30 +168,30 @@ void Run::warm_up() {
 
 void Run::count_steps() {
   backend_->begin_counting();
-  const int images_per_step = flags_.batch_size * flags_.accumulate_steps;
+  const std::int64_t images_per_step = flags_.batch_size * flags_.accumulate_steps;
   std::int64_t window_start_ns = monotonic_ns();
   const std::int64_t start_ns = window_start_ns;
   int window_steps = 0;
-  for (int k = 1; k <= flags_.num_batches && !stopped_; ++k) {
+  for (int k = 1; k <= flags_.steps && !stopped_; ++k) {
     timeline_.begin_step(k);
-    const StepResult result = step(k < flags_.num_batches);
+    const StepResult result = step(k < flags_.steps);
     step_seconds_.push_back(result.seconds);
     if (result.exposed_seconds) { exposed_seconds_ = exposed_seconds_.value_or(0) + *result.exposed_seconds; }
     if (k == 1) { loss_first_ = result.loss; }
     loss_last_ = result.loss;
     ++window_steps;
-    const bool last = k == flags_.num_batches || stopped_;
+    const bool last = k == flags_.steps || stopped_;
     if (json() && (k % flags_.display_every == 0 || last)) {
       const std::int64_t now_ns = monotonic_ns();
       record("sample", {{"t_ns", now_ns},
                         {"step", k},
-                        {"images", static_cast<std::int64_t>(window_steps) * images_per_step},
+                        {"images", window_steps * images_per_step},
                         {"seconds", static_cast<double>(now_ns - window_start_ns) * 1e-9},
                         {"loss", result.loss}});
       window_start_ns = now_ns;
       window_steps = 0;
     } else if (!json() && peers_.rank() == 0 && (k == 1 || k % flags_.display_every == 0)) {
-      write_out(tf_cnn_line(step_seconds_, images_per_step, result.loss));
+      write_out(tf_cnn_line(step_seconds_, static_cast<int>(images_per_step), result.loss));
     }
   }
   counted_seconds_ = seconds_since(start_ns);
@@ -200,8 +200,8 @@ void Run::count_steps() {
 
 /// For what others do meanwhile: none of these steps counts.
 void Run::go_on() {
-  for (int k = 1; k <= flags_.num_later_batches && !stopped_; ++k) {
-    const StepResult result = step(k < flags_.num_later_batches);
+  for (int k = 1; k <= *flags_.later_steps && !stopped_; ++k) {
+    const StepResult result = step(k < *flags_.later_steps);
     record("later", {{"t_ns", monotonic_ns()},
                      {"step", k},
                      {"images", flags_.batch_size * flags_.accumulate_steps},

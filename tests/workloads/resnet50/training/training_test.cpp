@@ -144,8 +144,8 @@ MakeBackend stuck(bool step_hangs) {
 
 TEST_CASE("what is counted ends with the last step, before anything is read back") {
   Flags flags;
-  flags.num_warmup_batches = 1;
-  flags.num_batches = 2;
+  flags.warmup_steps = 1;
+  flags.steps = 2;
   flags.dump = "wanted";
   const Ended ended =
       train_in_child([](const Flags&, Peers&) { return std::make_unique<NotingBackend>(); }, flags);
@@ -158,8 +158,8 @@ TEST_CASE("what is counted ends with the last step, before anything is read back
 
 TEST_CASE("the warm-up runs without gaps, as what is counted, and leaves no step under way") {
   Flags flags;
-  flags.num_warmup_batches = 3;
-  flags.num_batches = 4;
+  flags.warmup_steps = 3;
+  flags.steps = 4;
   flags.steady_seconds = 1;
   const Ended ended =
       train_in_child([](const Flags&, Peers&) { return std::make_unique<QueueingBackend>(); }, flags);

@@ -77,7 +77,8 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
   return choice;
 }
 
-std::string fusion_key(int image_size, int classes, Numeric numeric, int batch, int accumulate_steps) {
+std::string fusion_key(std::int64_t image_size, std::int64_t classes, Numeric numeric, std::int64_t batch,
+                       std::int64_t accumulate_steps) {
   return fmt::format("fusion resnet50 {}px {} classes {} n{} x{}", image_size, classes, to_string(numeric),
                      batch, accumulate_steps);
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
@@ -48,7 +49,8 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
 std::optional<Fusion> fusion_named(const std::string& name);
 
 /// Key of the plan cache: everything but the machine that the choice depends on.
-std::string fusion_key(int image_size, int classes, Numeric numeric, int batch, int accumulate_steps);
+std::string fusion_key(std::int64_t image_size, std::int64_t classes, Numeric numeric, std::int64_t batch,
+                       std::int64_t accumulate_steps);
 
 /// For the record "ready": {"fusion_timed": {"full": 0.031}, "fusion_refused": {"none": words},
 /// "fusion_remembered",

@@ -33,12 +33,12 @@ StepSettings settings_of(const Flags& flags, const Gpu& gpu, int ranks) {
                             to_string(flags.precision)));
   }
   StepSettings settings;
-  settings.batch = flags.batch_size;
+  settings.batch = static_cast<int>(flags.batch_size);
   settings.numeric = flags.precision;
-  settings.accumulate_steps = flags.accumulate_steps;
+  settings.accumulate_steps = static_cast<int>(flags.accumulate_steps);
   settings.ranks = ranks;
   settings.stamps = ranks > 1 || !flags.trace.empty();
-  settings.bucket_bytes = static_cast<std::int64_t>(flags.bucket_mib) << 20;
+  settings.bucket_bytes = *flags.bucket_mib << 20;
   return settings;
 }
 
@@ -264,7 +264,7 @@ double Trainer::step_seconds(const FusionMix& mix, PlanCache& cache, const Progr
 }
 
 Batch Trainer::batch(int micro) const {
-  const int shard = peers_.rank() * flags_.accumulate_steps + micro;
+  const std::int64_t shard = peers_.rank() * flags_.accumulate_steps + micro;
   return synthetic_batch(model_, flags_.batch_size, static_cast<std::uint64_t>(shard), flags_.seed);
 }
 

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "common/enum_text.h"
+
+// A record that crosses a border is described where it is declared: one row a field, with its type, name,
+// default and Property. Decoders, command lines, JSON and the guard visit the rows with for_each_field(). Not
+// by Boost.Describe: workloads build where there is no Boost.
+//
+//   struct Job {
+//     VIRTRAIN_RECORD;
+//     VIRTRAIN_FIELD(std::int64_t, steps, 10, .text = "Counted steps", .key = "steps", .least = 1, .most =
+//     100);
+//   };
+
+namespace virtrain {
+
+/// What a difference of one fact between two arms means for their comparison.
+enum class FactRule {
+  must_be_equal,         ///< a difference makes the arms incomparable
+  explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
+  informative,           ///< shown, never decides
+};
+VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
+
+/// Whole numbers that a scenario writes as text with a unit.
+enum class ValueUnit { none, mib };
+
+/// What everyone who reads, writes or compares a field has to know.
+struct Property {
+  const char* text;            ///< one sentence, for the schema and --help
+  const char* key = nullptr;   ///< in scenarios; null: no scenario sets it
+  const char* flag = nullptr;  ///< the trainer's option, without its dashes; null: it has none
+  std::int64_t least = 0;      ///< of a number
+  std::int64_t most = 0;       ///< of a number
+  ValueUnit unit = ValueUnit::none;
+  const char* only_word = nullptr;     ///< of a text: what it must be
+  const char* absent = nullptr;        ///< what happens without it, where there is no default
+  const char* example = nullptr;       ///< as JSON, or plain text; null: the default
+  std::optional<FactRule> guard = {};  ///< what the guard does where two trials differ; absent: nothing
+  const char* why = nullptr;           ///< of `guard`
+};
+
+/// One row of a record's description.
+template <typename Record, typename Value>
+struct FieldOf {
+  const char* name;  ///< in plans, in the database and in the guard
+  Value Record::*member;
+  Property is;
+};
+
+#define VIRTRAIN_RECORD static constexpr int fields_after_line = __LINE__
+#define VIRTRAIN_FIELD(TYPE, NAME, DEFAULT, ...)                                        \
+  TYPE NAME = DEFAULT;                                                                  \
+  template <typename Self>                                                              \
+  static constexpr auto described(const Self*, std::integral_constant<int, __LINE__>) { \
+    return ::virtrain::FieldOf<Self, TYPE>{#NAME, &Self::NAME, {__VA_ARGS__}};          \
+  }                                                                                     \
+  static_assert(true, "")
+
+namespace detail {
+
+constexpr int most_lines_of_fields = 240;
+
+template <typename Record, int line, typename Visit>
+constexpr void visit_line(Visit& visit) {
+  constexpr std::integral_constant<int, line> at;
+  constexpr const Record* record = nullptr;
+  if constexpr (requires { Record::described(record, at); }) { visit(Record::described(record, at)); }
+}
+
+}  // namespace detail
+
+/// Calls `visit` with each FieldOf of the record, in the order of its description; those of a base have to be
+/// asked for by its name.
+template <typename Record, typename Visit>
+constexpr void for_each_field(Visit&& visit) {
+  [&visit]<int... line>(std::integer_sequence<int, line...>) {
+    (detail::visit_line<Record, Record::fields_after_line + 1 + line>(visit), ...);
+  }(std::make_integer_sequence<int, detail::most_lines_of_fields>{});
+}
+
+template <typename T>
+inline constexpr bool is_optional = false;
+template <typename T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+/// A value as a command line or a message says it: an enumeration by its word. Empty for an absent one, and
+/// for what has no text.
+template <typename Value>
+std::string value_text(const Value& value) {
+  if constexpr (is_optional<Value>) {
+    return value ? value_text(*value) : std::string();
+  } else if constexpr (DescribedEnum<Value>) {
+    return to_string(value);
+  } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
+    return fmt::format("{}", value);
+  } else {
+    return {};
+  }
+}
+
+}  // namespace virtrain
