@@ -10,14 +10,15 @@
 
 #include "common/enum_text.h"
 
-// A record that crosses a border is described where it is declared: one row a field, with its type, name,
-// default and Property. Decoders, command lines, JSON and the guard visit the rows with for_each_field(). Not
-// by Boost.Describe: workloads build where there is no Boost.
+// A record that crosses a border is described where it is declared: one row a
+// field, with its type, name, default and Property. Decoders, command lines,
+// JSON and the guard visit the rows with for_each_field(). Not by
+// Boost.Describe: workloads build where there is no Boost.
 //
 //   struct Job {
 //     VIRTRAIN_RECORD;
-//     VIRTRAIN_FIELD(std::int64_t, steps, 10, .text = "Counted steps", .key = "steps", .least = 1, .most =
-//     100);
+//     VIRTRAIN_FIELD(std::int64_t, steps, 10, .text = "Counted steps", .key =
+//     "steps", .least = 1, .most = 100);
 //   };
 
 namespace virtrain {
@@ -25,7 +26,8 @@ namespace virtrain {
 /// What a difference of one fact between two arms means for their comparison.
 enum class FactRule {
   must_be_equal,         ///< a difference makes the arms incomparable
-  explained_by_the_arm,  ///< a guest sees another value than its host; between hosts it must be equal
+  explained_by_the_arm,  ///< a guest sees another value than its host; between
+                         ///< hosts it must be equal
   informative,           ///< shown, never decides
 };
 VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
@@ -35,11 +37,13 @@ enum class ValueUnit { none, mib };
 
 /// What everyone who reads, writes or compares a field has to know.
 struct Property {
-  const char* text;            ///< one sentence, for the schema and --help
-  const char* key = nullptr;   ///< in scenarios; null: no scenario sets it
-  const char* flag = nullptr;  ///< the trainer's option, without its dashes; null: it has none
-  std::int64_t least = 0;      ///< of a number
-  std::int64_t most = 0;       ///< of a number
+  const char* text;                ///< one sentence, for the schema and --help
+  const char* key = nullptr;       ///< in scenarios; null: no scenario sets it
+  const char* flag = nullptr;      ///< the trainer's option, without its dashes; null: it has none
+  std::int64_t least = INT64_MIN;  ///< of a number
+  std::int64_t most = INT64_MAX;   ///< of a number
+  bool positive = false;           ///< of a real number: 0 is too little
+  bool lenient = false;            ///< what does not fit counts as absent, and is not refused
   ValueUnit unit = ValueUnit::none;
   const char* only_word = nullptr;     ///< of a text: what it must be
   const char* absent = nullptr;        ///< what happens without it, where there is no default
@@ -78,8 +82,8 @@ constexpr void visit_line(Visit& visit) {
 
 }  // namespace detail
 
-/// Calls `visit` with each FieldOf of the record, in the order of its description; those of a base have to be
-/// asked for by its name.
+/// Calls `visit` with each FieldOf of the record, in the order of its
+/// description; those of a base have to be asked for by its name.
 template <typename Record, typename Visit>
 constexpr void for_each_field(Visit&& visit) {
   [&visit]<int... line>(std::integer_sequence<int, line...>) {
@@ -88,12 +92,15 @@ constexpr void for_each_field(Visit&& visit) {
 }
 
 template <typename T>
+concept DescribedRecord = requires { T::fields_after_line; };
+
+template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
-/// A value as a command line or a message says it: an enumeration by its word. Empty for an absent one, and
-/// for what has no text.
+/// A value as a command line or a message says it: an enumeration by its word.
+/// Empty for an absent one, and for what has no text.
 template <typename Value>
 std::string value_text(const Value& value) {
   if constexpr (is_optional<Value>) {

@@ -19,7 +19,7 @@ VIRTRAIN_ENUM_CLASS(Backend, cpu, cuda)
 inline constexpr std::int64_t resnet50_parameters = 25'557'032;
 
 /// Names of variables and their values.
-using Environment = std::map<std::string, std::string>;
+using Variables = std::map<std::string, std::string>;
 
 /// What each rank runs.
 struct Workload {
@@ -66,7 +66,7 @@ struct Workload {
   VIRTRAIN_FIELD(std::optional<std::int64_t>, threads, {}, .text = "Threads per rank", .key = "threads",
                  .flag = "num_threads", .least = 1, .most = 1024,
                  .absent = "the node's cores divided by its ranks", .example = "8");
-  VIRTRAIN_FIELD(Environment, environment, {}, .text = "Environment variables of each rank", .key = "env",
+  VIRTRAIN_FIELD(Variables, environment, {}, .text = "Environment variables of each rank", .key = "env",
                  .absent = "only those that virtrain sets", .example = R"({"NCCL_DEBUG": "INFO"})",
                  .guard = FactRule::must_be_equal, .why = "its variables steer libraries: NCCL, MPI, oneDNN");
 

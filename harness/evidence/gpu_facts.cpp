@@ -7,103 +7,81 @@
 #include <optional>
 #include <set>
 
-#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/evidence/said.h"
 
 namespace virtrain::harness {
 namespace {
 
-using nlohmann::json;
 using Facts = std::map<std::string, std::string>;
 using Text = std::optional<std::string>;
 using Number = std::optional<double>;
 
 constexpr std::size_t most_text_bytes = 200;
-/// Beyond anything that a GPU counts in MHz, W, J or images.
-constexpr double most_number = 1e12;
-
 /// Reasons to throttle that explain a lower clock. The power cap is among them: it makes no trial invalid,
 /// for a GPU under load may always run into it, but an arm that does so more often is slower for that.
 constexpr std::array slowdown_reasons{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
                                       "sw_thermal_slowdown", "sw_power_cap"};
 
-Text text(const json& object, const char* name) {
-  const auto& value = member(object, name);
-  if (!value.is_string()) { return std::nullopt; }
-  const auto& words = value.get_ref<const std::string&>();
-  const bool fits = !words.empty() && words.size() <= most_text_bytes;
-  if (!fits || words.find_first_of("\t\n") != std::string::npos || printable(words) != words) {
+/// What is short and printable as it is.
+Text plain(const Text& said) {
+  const bool fits = said && !said->empty() && said->size() <= most_text_bytes;
+  if (!fits || said->find_first_of("\t\n") != std::string::npos || printable(*said) != *said) {
     return std::nullopt;
   }
-  return words;
-}
-
-Number number(const json& object, const char* name) {
-  const auto& value = member(object, name);
-  if (!value.is_number()) { return std::nullopt; }
-  const auto read = value.get<double>();
-  return read >= 0 && read <= most_number ? Number(read) : std::nullopt;
+  return said;
 }
 
 /// A number in words, as "300 W" by "{:g} W"; a zero is what a library says that does not know.
-Text in_words(const json& object, const char* name, const char* format) {
-  const auto value = number(object, name);
+Text in_words(const Number& value, const char* format) {
   if (!value || *value == 0) { return std::nullopt; }
   return fmt::format(fmt::runtime(format), *value);
 }
 
-Text flag(const json& object, const char* name, const char* yes, const char* no) {
-  const auto& value = member(object, name);
-  if (!value.is_boolean()) { return std::nullopt; }
-  return value.get<bool>() ? yes : no;
-}
-
-/// CUDA counts its versions as 1000 times the major number and 10 times the minor one.
-Text cuda_version(const json& object, const char* name) {
-  const auto& value = member(object, name);
-  if (!value.is_number_integer()) { return std::nullopt; }
-  const auto version = value.get<std::int64_t>();
-  if (version < 1000 || version > 999'999) { return std::nullopt; }
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+Text flag(const std::optional<bool>& value, const char* yes, const char* no) {
+  if (!value) { return std::nullopt; }
+  return *value ? yes : no;
 }
 
 void put(Facts& facts, const char* name, const Text& value) {
   if (value) { facts[name] = *value; }
 }
 
-void put_card(Facts& facts, const json& gpu) {
-  const Text virtualization = text(gpu, "virtualization");
+void put_card(Facts& facts, const protocol::GpuRecord& gpu) {
+  const Text virtualization = plain(gpu.virtualization);
+  put(facts, "gpu_name", plain(gpu.name));
   put(facts, "gpu_virtualization", virtualization);
   if (virtualization != "vgpu") {
-    put(facts, "gpu_uuid", text(gpu, "uuid"));
-    put(facts, "vbios", text(gpu, "vbios"));
+    put(facts, "gpu_uuid", plain(gpu.uuid));
+    put(facts, "vbios", plain(gpu.vbios));
   }
-  put(facts, "driver", text(gpu, "driver"));
-  put(facts, "power_limit", in_words(gpu, "power_limit_w", "{:g} W"));
-  put(facts, "clocks", in_words(gpu, "application_clock_mhz", "{:g} MHz"));
-  put(facts, "ecc", flag(gpu, "ecc_enabled", "on", "off"));
-  put(facts, "mig", flag(gpu, "mig_enabled", "on", "off"));
-  put(facts, "gpu_licensed", flag(gpu, "licensed", "yes", "no"));
-  put(facts, "gpu_pcie_generation", in_words(gpu, "best_pcie_generation", "{:g}"));
-  put(facts, "gpu_pcie_width", in_words(gpu, "best_pcie_width", "x{:g}"));
+  put(facts, "driver", plain(gpu.driver));
+  put(facts, "power_limit", in_words(gpu.power_limit_w, "{:g} W"));
+  put(facts, "clocks", in_words(gpu.application_clock_mhz, "{:g} MHz"));
+  put(facts, "ecc", flag(gpu.ecc_enabled, "on", "off"));
+  put(facts, "mig", flag(gpu.mig_enabled, "on", "off"));
+  put(facts, "gpu_licensed", flag(gpu.licensed, "yes", "no"));
+  put(facts, "gpu_pcie_generation", in_words(gpu.best_pcie_generation, "{:g}"));
+  put(facts, "gpu_pcie_width", in_words(gpu.best_pcie_width, "x{:g}"));
 }
 
 Facts facts_of(const RankState& rank) {
-  const json& hello = said(rank.hello);
-  const json& ready = said(rank.ready);
-  const json& gpu = member(hello, "gpu");
   Facts facts;
-  const Text name = text(gpu, "name");
-  put(facts, "gpu_name", name ? name : text(hello, "device"));
-  put_card(facts, gpu);
-  put(facts, "cuda", cuda_version(hello, "cuda_runtime"));
-  put(facts, "cudnn", text(hello, "cudnn"));
-  put(facts, "nccl", text(hello, "nccl"));
-  put(facts, "trainer_build", text(hello, "build"));
-  put(facts, "fusion", text(ready, "fusion"));
-  put(facts, "repeatable", flag(ready, "repeatable", "yes", "no"));
+  if (rank.hello) {
+    const auto& hello = *rank.hello;
+    put(facts, "gpu_name", plain(hello.device));
+    if (hello.gpu) { put_card(facts, *hello.gpu); }
+    if (const auto version = hello.cuda_runtime) {
+      facts["cuda"] = fmt::format("{}.{}", *version / 1000, *version % 1000 / 10);
+    }
+    put(facts, "cudnn", plain(hello.cudnn));
+    put(facts, "nccl", plain(hello.nccl));
+    put(facts, "trainer_build", plain(hello.build));
+  }
+  if (rank.ready) {
+    put(facts, "fusion", plain(rank.ready->fusion));
+    put(facts, "repeatable", flag(rank.ready->repeatable, "yes", "no"));
+  }
   return facts;
 }
 
@@ -122,19 +100,25 @@ struct Figure {
 
 /// The largest share of the time that one of the slowdowns was on (they come together, so no sum of them).
 /// Absent where the GPU does not tell its reasons, 0 where it had none.
-Number slowdown_share(const json& during) {
-  const auto& throttled = member(during, "throttled");
-  if (!throttled.is_object()) { return std::nullopt; }
+Number slowdown_share(const protocol::GpuDuring& during) {
+  if (!during.throttled) { return std::nullopt; }
   double most = 0;
   for (const char* reason : slowdown_reasons) {
-    most = std::max(most, number(throttled, reason).value_or(0));
+    if (const auto found = during.throttled->find(reason); found != during.throttled->end()) {
+      most = std::max(most, found->second);
+    }
   }
   return std::min(most, 1.0);
 }
 
+Number mean_of(const std::optional<protocol::GpuCourse>& course) {
+  return course ? course->mean : std::nullopt;
+}
+
 /// Which GPU a rank has, so that what two ranks say of the same one is not added.
 std::string gpu_of(const RankState& rank, std::size_t position) {
-  return text(said(rank.hello), "pci_address").value_or(fmt::format("of rank {}", position));
+  const Text address = rank.hello ? plain(rank.hello->pci_address) : std::nullopt;
+  return address.value_or(fmt::format("of rank {}", position));
 }
 
 /// When the last of the ranks' samples ended.
@@ -170,15 +154,16 @@ std::vector<results::Telemetry> gpu_telemetry(const std::vector<const RankState*
   Figure clock, temperature, slowdowns, power, joules, images;
   std::set<std::string> seen;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    const json& result = said(ranks[r]->result);
-    const json& during = member(member(result, "gpu"), "during");
-    clock.add(number(member(during, "sm_clock_mhz"), "mean"));
-    temperature.add(number(member(during, "temperature_c"), "mean"));
+    const protocol::Result none;
+    const auto& result = ranks[r]->result ? *ranks[r]->result : none;
+    const auto during = (result.gpu ? result.gpu->during : std::nullopt).value_or(protocol::GpuDuring{});
+    clock.add(mean_of(during.sm_clock_mhz));
+    temperature.add(mean_of(during.temperature_c));
     slowdowns.add(slowdown_share(during));
-    const Number energy = number(during, "energy_j");
-    if (energy) { images.add(number(result, "images")); }
+    const Number energy = during.energy_j;
+    if (energy) { images.add(result.images); }
     if (!seen.insert(gpu_of(*ranks[r], r)).second) { continue; }
-    power.add(number(member(during, "power_w"), "mean"));
+    power.add(mean_of(during.power_w));
     joules.add(energy);
   }
   std::vector<results::Telemetry> readings;

@@ -2,12 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <cmath>
-#include <span>
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/described_json.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
@@ -64,95 +62,25 @@ Error broken(const RankLine& line, const std::string& why) {
                fmt::format("{}: {}", why, printable(std::string_view(line.text).substr(0, 200))));
 }
 
-/// What the database asks of a number; text is any.
-enum class Need { text, count, positive_count, number, number_from_0, positive };
-
-struct Field {
-  const char* name;
-  Need need;
-  bool may_be_absent = false;  ///< or null
-};
-
-const char* words_for(Need need) {
-  static constexpr std::array words{"text",
-                                    "a whole number of at least 0",
-                                    "a whole number of at least 1",
-                                    "a finite number",
-                                    "a finite number of at least 0",
-                                    "a positive finite number"};
-  return words.at(static_cast<std::size_t>(need));
+/// Reads the record into the kind that has its name; other names leave nothing.
+template <typename Record>
+bool read_said(const RankLine& line, const std::string& name, const nlohmann::json& fields, Said& into) {
+  if (name != Record::record) { return false; }
+  if (const auto refusal = read_record(fields, into.emplace<Record>()); !refusal.empty()) {
+    throw broken(line, refusal);
+  }
+  return true;
 }
 
-bool satisfies(const nlohmann::json& value, Need need) {
-  if (need == Need::text) { return value.is_string(); }
-  if (need == Need::count || need == Need::positive_count) {
-    // Unsigned numbers beyond std::int64_t would turn negative.
-    return value.is_number_integer() && value.get<std::int64_t>() >= (need == Need::count ? 0 : 1);
-  }
-  if (!value.is_number()) { return false; }
-  const auto number = value.get<double>();
-  if (!std::isfinite(number)) { return false; }
-  return need == Need::number || (need == Need::number_from_0 ? number >= 0 : number > 0);
-}
-
-/// No window of steps takes longer; nanoseconds of it still fit everywhere.
-constexpr double most_seconds = 1e8;
-
-std::span<const Field> fields_of(RankRecord::Kind kind) {
-  constexpr bool is_optional = true;
-  static constexpr Field hello[] = {{"size", Need::positive_count},
-                                    {"local_rank", Need::count},
-                                    {"hostname", Need::text},
-                                    {"pid", Need::positive_count, is_optional},
-                                    {"isa", Need::text, is_optional},
-                                    {"threads", Need::positive_count, is_optional},
-                                    {"cpuset", Need::text, is_optional},
-                                    {"memory_limit_bytes", Need::positive_count, is_optional}};
-  static constexpr Field ready[] = {{"parameters_hash", Need::text}};
-  static constexpr Field warmup[] = {{"t_ns", Need::count}, {"seconds", Need::number_from_0, is_optional}};
-  static constexpr Field sample[] = {{"t_ns", Need::count},
-                                     {"step", Need::positive_count},
-                                     {"images", Need::positive_count},
-                                     {"seconds", Need::positive},
-                                     {"loss", Need::number, is_optional}};
-  static constexpr Field later[] = {
-      {"t_ns", Need::count}, {"images", Need::positive_count}, {"seconds", Need::positive}};
-  static constexpr Field result[] = {{"images_per_second", Need::positive},
-                                     {"scope", Need::text},
-                                     {"parameters_hash", Need::text, is_optional},
-                                     {"loss_first", Need::number, is_optional},
-                                     {"loss_last", Need::number, is_optional},
-                                     {"peak_rss_bytes", Need::count, is_optional},
-                                     {"step_seconds_p50", Need::positive, is_optional},
-                                     {"step_seconds_p95", Need::positive, is_optional},
-                                     {"step_seconds_p99", Need::positive, is_optional},
-                                     {"allreduce_seconds_exposed", Need::number_from_0, is_optional}};
-  static constexpr Field error[] = {{"message", Need::text}};
-  static constexpr std::array<std::span<const Field>, 8> by_kind{hello, ready,  warmup, sample,
-                                                                 later, result, error,  {}};
-  return by_kind.at(static_cast<std::size_t>(kind));
-}
-
-void check_fields(const RankLine& line, RankRecord::Kind kind, nlohmann::json& fields) {
-  for (const auto& field : fields_of(kind)) {
-    const auto found = fields.find(field.name);
-    const bool absent = found == fields.end() || found->is_null();
-    if (absent && field.may_be_absent) {
-      if (found != fields.end()) {
-        fields.erase(found);  // so that readers know one way of it
-      }
-      continue;
-    }
-    if (absent || !satisfies(*found, field.need)) {
-      throw broken(line, fmt::format("'{}' must be {}", field.name, words_for(field.need)));
-    }
-  }
-  if (const auto seconds = fields.find("seconds"); seconds != fields.end() && seconds->is_number()) {
-    if (seconds->get<double>() > most_seconds) { throw broken(line, "'seconds' is made up"); }
-  }
-  if (kind == RankRecord::Kind::result && fields["scope"] == "rank" && !fields.contains("parameters_hash")) {
+template <typename... Records>
+Said read_said(const RankLine& line, const std::string& name, const nlohmann::json& fields,
+               std::variant<std::monostate, Records...> said) {
+  static_cast<void>((read_said<Records>(line, name, fields, said) || ...));
+  const auto* const result = std::get_if<protocol::Result>(&said);
+  if (result != nullptr && result->scope == "rank" && !result->parameters_hash) {
     throw broken(line, "'parameters_hash' must be text");
   }
+  return said;
 }
 
 }  // namespace
@@ -227,10 +155,14 @@ void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
   }
 }
 
+bool is_half_a_record(const std::string& text) {
+  return text.starts_with('{') && !parse_json_or_null(text, {.bytes = max_record_bytes}).is_object();
+}
+
 std::optional<RankRecord> decode_record(const RankLine& line) {
   if (line.text.empty() || line.text[0] != '{') { return std::nullopt; }
   if (line.text.size() > max_record_bytes) { throw broken(line, "a record is longer than 4,096 bytes"); }
-  auto fields = parse_json_or_null(line.text, record_limits);
+  const auto fields = parse_json_or_null(line.text, record_limits);
   if (!fields.is_object()) { throw broken(line, "a record is not a JSON object"); }
   const auto record = fields.find("record");
   if (record == fields.end() || !record->is_string()) {
@@ -242,14 +174,11 @@ std::optional<RankRecord> decode_record(const RankLine& line) {
   }
 
   RankRecord out;
-  out.kind =
-      enum_of<RankRecord::Kind>(record->get_ref<const std::string&>()).value_or(RankRecord::Kind::other);
   out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
   if (line.rank && *line.rank != out.rank) {
     throw broken(line, fmt::format("rank {} sent a record of another rank", *line.rank));
   }
-  check_fields(line, out.kind, fields);
-  out.fields = std::move(fields);
+  out.said = read_said(line, record->get_ref<const std::string&>(), fields, Said());
   return out;
 }
 

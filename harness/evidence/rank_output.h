@@ -1,15 +1,14 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
-#include "common/enum_text.h"
+#include "common/model/protocol.h"
 
 namespace virtrain::harness {
 
@@ -52,18 +51,20 @@ class RankOutputSplitter {
   std::int64_t current_ = -1;
 };
 
-/// What a record says; fields are those of docs/workload-protocol.md.
+/// What a rank may say; nothing for a record that this version does not know.
+using Said = std::variant<std::monostate, protocol::Hello, protocol::Ready, protocol::Warmup,
+                          protocol::Sample, protocol::Later, protocol::Result, protocol::Failure>;
+
 struct RankRecord {
-  enum class Kind { hello, ready, warmup, sample, later, result, error, other };
-  VIRTRAIN_DESCRIBE_NESTED_ENUM(Kind, hello, ready, warmup, sample, later, result, error, other)
-  Kind kind = Kind::other;
   std::int64_t rank = 0;
-  nlohmann::json fields;
+  Said said;
 };
 
 /// Decodes one line of standard output. A line that does not begin with '{' is no record (libraries print to
 /// standard output too): nothing. Throws Error(protocol) on a broken record, a number that is not finite
 /// where one is needed, and whatever else the database would refuse.
 std::optional<RankRecord> decode_record(const RankLine& line);
+/// Whether it begins as a record and does not end as one: the end of a process cut it.
+bool is_half_a_record(const std::string& text);
 
 }  // namespace virtrain::harness

@@ -1,16 +1,18 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <optional>
 #include <vector>
+
+#include "common/model/protocol.h"
 
 namespace virtrain::harness {
 
 /// One rank as its own records describe it. Times are on the coordinator's clock.
 struct RankState {
-  std::optional<nlohmann::json> hello, ready, result;
+  std::optional<protocol::Hello> hello;
+  std::optional<protocol::Ready> ready;
+  std::optional<protocol::Result> result;
   struct Window {
     std::int64_t t_ns = 0;  ///< end
     std::int64_t step = 0;

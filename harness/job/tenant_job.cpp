@@ -12,7 +12,6 @@
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
-#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -49,11 +48,6 @@ std::optional<std::pair<std::string, std::string>> parse_bml_line(std::string_vi
 
 Error refused(const std::string& why) {
   return {"read the trainer's output", ErrorCode::protocol, why};
-}
-
-/// Which is no fault beside the end of a process that cut it.
-bool is_half_a_record(const std::string& text) {
-  return text.starts_with('{') && !parse_json_or_null(text, {.bytes = max_record_bytes}).is_object();
 }
 
 /// Whether Open MPI or NCCL prints this about itself, of no use beside an error.
@@ -287,12 +281,26 @@ void TenantJob::note_transport(const RankLine& line) {
 }
 
 /// A rank may not take back a record that the coordinator has acted on.
-void TenantJob::take_once(std::optional<nlohmann::json>& kept, const RankRecord& record) {
-  if (kept) {
-    throw refused(
-        fmt::format("rank {} sends its {} twice", record.rank, record.fields["record"].get<std::string>()));
-  }
-  kept = record.fields;
+template <typename Record>
+void TenantJob::take_once(std::optional<Record>& kept, std::int64_t rank, const Record& said) const {
+  if (kept) { throw refused(fmt::format("rank {} sends its {} twice", rank, Record::record)); }
+  kept = said;
+}
+
+void TenantJob::take(RankState& state, std::int64_t rank, const protocol::Hello& said) {
+  take_once(state.hello, rank, said);
+}
+
+void TenantJob::take(RankState& state, std::int64_t rank, const protocol::Ready& said) {
+  take_once(state.ready, rank, said);
+}
+
+void TenantJob::take(RankState& state, std::int64_t rank, const protocol::Result& said) {
+  if (said.scope == "rank") { take_once(state.result, rank, said); }
+}
+
+void TenantJob::take(RankState& /*state*/, std::int64_t rank, const protocol::Failure& said) {
+  fail(fmt::format("rank {}: {}", rank, printable(said.message)));
 }
 
 void TenantJob::check_planned(const RankState& state, const RankState::Window& sample) const {
@@ -308,35 +316,40 @@ void TenantJob::check_planned(const RankState& state, const RankState::Window& s
   }
 }
 
-void TenantJob::take_window(RankState& state, const RankRecord& record) {
-  const auto& agent = *nodes_[state.node].agent;
+RankState::Window TenantJob::begin_window(RankState& state, std::int64_t t_ns, double seconds) const {
   RankState::Window window;
-  window.t_ns = agent.time_of_message(record.fields["t_ns"].get<std::int64_t>());
-  window.seconds = record.fields.value("seconds", 0.0);
+  window.t_ns = nodes_[state.node].agent->time_of_message(t_ns);
+  window.seconds = seconds;
   window.received_ns = monotonic_ns();
   if (!state.first_start_ns) {
     state.first_start_ns = window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9);
   }
-  if (record.kind == RankRecord::Kind::warmup) {
-    if (!state.samples.empty()) {
-      throw refused(fmt::format("rank {} sends a warm-up step after a counted one", record.rank));
-    }
-    state.warmed_up_ns = window.received_ns;
-    return;
+  return window;
+}
+
+void TenantJob::take(RankState& state, std::int64_t rank, const protocol::Warmup& step) {
+  const auto window = begin_window(state, step.t_ns, step.seconds.value_or(0));
+  if (!state.samples.empty()) {
+    throw refused(fmt::format("rank {} sends a warm-up step after a counted one", rank));
   }
-  window.images = record.fields["images"].get<std::int64_t>();
-  if (record.kind == RankRecord::Kind::later) {
-    if (std::ssize(state.later) >= placement_.workload.later_steps.value_or(0)) {
-      throw refused(fmt::format("more than {} steps after the counted ones",
-                                placement_.workload.later_steps.value_or(0)));
-    }
-    state.later.push_back(window);
-    return;
+  state.warmed_up_ns = window.received_ns;
+}
+
+void TenantJob::take(RankState& state, std::int64_t /*rank*/, const protocol::Later& step) {
+  auto window = begin_window(state, step.t_ns, step.seconds);
+  window.images = step.images;
+  const auto planned = placement_.workload.later_steps.value_or(0);
+  if (std::ssize(state.later) >= planned) {
+    throw refused(fmt::format("more than {} steps after the counted ones", planned));
   }
-  window.step = record.fields["step"].get<std::int64_t>();
-  if (const auto loss = record.fields.find("loss"); loss != record.fields.end()) {
-    window.loss = loss->get<double>();
-  }
+  state.later.push_back(window);
+}
+
+void TenantJob::take(RankState& state, std::int64_t /*rank*/, const protocol::Sample& sample) {
+  auto window = begin_window(state, sample.t_ns, sample.seconds);
+  window.images = sample.images;
+  window.step = sample.step;
+  window.loss = sample.loss;
   check_planned(state, window);
   state.samples.push_back(window);
 }
@@ -347,43 +360,24 @@ void TenantJob::take_record(const RankRecord& record, std::size_t bytes) {
   }
   auto& state = ranks_[static_cast<std::size_t>(record.rank)];
   state.node = node_of(record.rank);
-  using Kind = RankRecord::Kind;
-  const auto& workload = placement_.workload;
-  const bool is_planned = record.kind == Kind::sample || record.kind == Kind::later ||
-                          (record.kind == Kind::warmup && ++state.warmups <= workload.warmup_steps);
+  using namespace protocol;
+  const bool is_planned =
+      std::holds_alternative<Sample>(record.said) || std::holds_alternative<Later>(record.said) ||
+      (std::holds_alternative<Warmup>(record.said) && ++state.warmups <= placement_.workload.warmup_steps);
   if (!is_planned) { state.unplanned_bytes += bytes + line_bytes; }
   if (state.unplanned_bytes > max_other_output_bytes) {
     throw refused(fmt::format("rank {} wrote more than {} of records other than samples", record.rank,
                               format_size(max_other_output_bytes)));
   }
-  switch (record.kind) {
-    case Kind::hello:
-      take_once(state.hello, record);
-      break;
-    case Kind::ready:
-      take_once(state.ready, record);
-      break;
-    case Kind::warmup:
-    case Kind::sample:
-    case Kind::later:
-      take_window(state, record);
-      break;
-    case Kind::result:
-      if (record.fields["scope"] == "rank") { take_once(state.result, record); }
-      break;
-    case Kind::error:
-      fail(fmt::format("rank {}: {}", record.rank, printable(record.fields["message"].get<std::string>())));
-      break;
-    case Kind::other:
-      break;
-  }
+  std::visit([&](const auto& said) { take(state, record.rank, said); }, record.said);
   if (on_record) { on_record(record.rank, record); }
   waiter_.wake();
 }
 
 // --- waiting
 
-bool TenantJob::every_rank(std::optional<nlohmann::json> RankState::*record) const {
+template <typename Said>
+bool TenantJob::every_rank(std::optional<Said> RankState::*record) const {
   return std::ranges::all_of(ranks_, [&](const RankState& rank) { return (rank.*record).has_value(); });
 }
 

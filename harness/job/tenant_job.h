@@ -84,11 +84,22 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   void take_line(OutputStream stream, const RankLine& line);
   void take_text(const RankLine& line);
   void take_record(const RankRecord& record, std::size_t bytes);
-  void take_once(std::optional<nlohmann::json>& kept, const RankRecord& record);
-  void take_window(RankState& state, const RankRecord& record);
+  template <typename Record>
+  void take_once(std::optional<Record>& kept, std::int64_t rank, const Record& said) const;
+  /// A window that ends at `t_ns` of the node's clock.
+  RankState::Window begin_window(RankState& state, std::int64_t t_ns, double seconds) const;
+  void take(RankState& state, std::int64_t rank, const protocol::Warmup& step);
+  void take(RankState& state, std::int64_t rank, const protocol::Later& step);
+  void take(RankState& state, std::int64_t rank, const protocol::Sample& sample);
+  void take(RankState& state, std::int64_t rank, const protocol::Hello& said);
+  void take(RankState& state, std::int64_t rank, const protocol::Ready& said);
+  void take(RankState& state, std::int64_t rank, const protocol::Result& said);
+  void take(RankState& state, std::int64_t rank, const protocol::Failure& said);
+  void take(RankState& /*state*/, std::int64_t /*rank*/, std::monostate /*unknown*/) {}
   void check_planned(const RankState& state, const RankState::Window& sample) const;
   void note_transport(const RankLine& line);
-  bool every_rank(std::optional<nlohmann::json> RankState::*record) const;
+  template <typename Said>
+  bool every_rank(std::optional<Said> RankState::*record) const;
 
   void serve_remote_shell(std::size_t node);
   asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,

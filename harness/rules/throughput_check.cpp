@@ -82,7 +82,7 @@ std::vector<std::string> throughput_doubts(const RankState& rank, std::int64_t i
   if (sum.images != static_cast<double>(images_planned)) {
     add(fmt::format("counts {:.0f} images where {} were planned", sum.images, images_planned));
   }
-  add(figure_doubt(rank.result->value("images_per_second", 0.0), sum));
+  add(figure_doubt(rank.result->images_per_second, sum));
   add(clock_doubt(rank, sum, released_ns, standstill_seconds));
   add(time_doubt(rank.samples, standstill_seconds));
   return doubts;

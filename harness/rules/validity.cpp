@@ -28,10 +28,8 @@ bool may_reduce_in_two_bytes(const Workload& workload) {
 /// comes from a guest: it may not lower the demand below half, nor raise it so far that the sums overflow.
 std::int64_t claimed_gradient_bytes(const RankState& rank) {
   if (!rank.result) { return whole_gradient_bytes; }
-  const auto claim = rank.result->find("bytes_allreduced_per_step");
-  if (claim == rank.result->end() || !claim->is_number_integer()) { return whole_gradient_bytes; }
-  const auto bytes = claim->get<std::int64_t>();
-  return bytes < 0 ? whole_gradient_bytes : std::clamp(bytes, half_gradient_bytes, whole_gradient_bytes);
+  const auto claim = rank.result->bytes_allreduced_per_step.value_or(whole_gradient_bytes);
+  return std::clamp(claim, half_gradient_bytes, whole_gradient_bytes);
 }
 
 void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::size_t index,
@@ -45,25 +43,22 @@ void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::s
   const auto& hello = *rank.hello;
   const auto per_node =
       tenant.shared_host ? static_cast<std::int64_t>(tenant.ranks.size()) : tenant.ranks_per_node;
-  const auto expect = [&](const char* field, std::int64_t wanted) {
-    const auto seen = hello.value(field, std::int64_t{-1});
+  const auto expect = [&](const char* field, std::int64_t seen, std::int64_t wanted) {
     if (seen != wanted) {
       reasons.push_back(fmt::format("{} says {} {} where {} was planned", label, field, seen, wanted));
     }
   };
-  expect("rank", static_cast<std::int64_t>(index));
-  expect("size", static_cast<std::int64_t>(tenant.ranks.size()));
-  expect("local_rank", static_cast<std::int64_t>(index) % per_node);
+  expect("rank", hello.rank, static_cast<std::int64_t>(index));
+  expect("size", hello.size, static_cast<std::int64_t>(tenant.ranks.size()));
+  expect("local_rank", hello.local_rank, static_cast<std::int64_t>(index) % per_node);
   if (!tenant.shared_host) {
     const auto& node = tenant.nodes[index / static_cast<std::size_t>(tenant.ranks_per_node)];
-    const auto host = hello.value("hostname", std::string());
-    if (host != node.hostname) {
+    if (hello.hostname != node.hostname) {
       reasons.push_back(
-          fmt::format("{} ran on {} where {} was planned", label, printable(host), node.hostname));
+          fmt::format("{} ran on {} where {} was planned", label, printable(hello.hostname), node.hostname));
     }
   }
-  const auto before = rank.ready->value("parameters_hash", std::string());
-  if (before == rank.result->value("parameters_hash", std::string())) {
+  if (rank.result->parameters_hash == rank.ready->parameters_hash) {
     reasons.push_back(label + " did not change its parameters");
   }
   for (const auto& window : rank.samples) {
@@ -107,8 +102,8 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
     for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(trial, tenant, r, reasons); }
     std::set<std::string> before, after;
     for (const auto& rank : tenant.ranks) {
-      if (rank.ready) { before.insert(rank.ready->value("parameters_hash", std::string())); }
-      if (rank.result) { after.insert(rank.result->value("parameters_hash", std::string())); }
+      if (rank.ready) { before.insert(rank.ready->parameters_hash); }
+      if (rank.result) { after.insert(rank.result->parameters_hash.value_or("")); }
     }
     if (before.size() > 1 || after.size() > 1) {
       reasons.push_back(tenant.name + ": its ranks hold different parameters");

@@ -7,16 +7,14 @@
 #include <set>
 
 #include "common/contains.h"
-#include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/evidence/gpu_record.h"
-#include "harness/evidence/said.h"
 #include "vmctl/api/device.h"
 
 namespace virtrain::harness {
 namespace {
 
-using nlohmann::json;
+using protocol::GpuRecord;
 using Words = std::vector<std::string>;
 
 constexpr std::int64_t most_clock_offset_ns = 50'000'000;
@@ -44,9 +42,9 @@ Words each_rank(const TrialEvidence& trial, Judge&& judge) {
 template <typename Judge>
 Words each_gpu(const TrialEvidence& trial, Judge&& judge) {
   return each_rank(trial, [&](const RankState& rank) -> std::string {
-    auto first = read_gpu_record(rank.hello);
-    if (!first) { first = read_gpu_record(rank.ready); }
-    const auto last = read_gpu_record(rank.result);
+    auto first = rank.hello ? rank.hello->gpu : std::nullopt;
+    if (!first && rank.ready) { first = rank.ready->gpu; }
+    const auto last = rank.result ? rank.result->gpu : std::nullopt;
     return first || last ? judge(first.value_or(GpuRecord{}), last.value_or(GpuRecord{})) : "";
   });
 }
@@ -133,7 +131,7 @@ Words fabric_was_up(const TrialEvidence& trial) {
     for (const auto* record : {&first, &last}) {
       if (record->fabric_state && *record->fabric_state != "completed" &&
           *record->fabric_state != "not_supported") {
-        return "its NVLink fabric was " + *record->fabric_state;
+        return "its NVLink fabric was " + printable(*record->fabric_state);
       }
     }
     return "";
@@ -263,13 +261,9 @@ Words clock_was_right(const TrialEvidence& trial) {
 /// Warnings of a trainer whose warm-up reached the end of its time (--steady_seconds) without a steady state.
 Words warm_ups_got_level(const TrialEvidence& trial) {
   return each_rank(trial, [](const RankState& rank) -> std::string {
-    const json& state = member(said(rank.result), "steady_state");
-    if (member(state, "level") != json(false)) { return ""; }
-    Words why;
-    const json& reasons = member(state, "not_level");
-    for (const auto& reason : reasons.is_array() ? reasons : json::array()) {
-      if (reason.is_string()) { why.push_back(reason.get<std::string>()); }
-    }
+    const auto state = rank.result ? rank.result->steady_state : std::nullopt;
+    if (!state || state->level.value_or(true)) { return ""; }
+    const auto why = state->not_level.value_or(Words{});
     return fmt::format("warm-up did not reach a steady state{}{}", why.empty() ? "" : ": ", join(why, ", "));
   });
 }
@@ -278,29 +272,25 @@ Words warm_ups_got_level(const TrialEvidence& trial) {
 Words nvml_answered(const TrialEvidence& trial) {
   return each_gpu(trial, [](const GpuRecord& first, const GpuRecord& last) -> std::string {
     if (first.error) {
-      return "its GPU's ECC, clocks and licence were not judged, for NVML did not answer: " + *first.error;
+      return "its GPU's ECC, clocks and licence were not judged, for NVML did not answer: " +
+             printable(*first.error);
     }
     if (last.error) {
       return "its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: " +
-             *last.error;
+             printable(*last.error);
     }
     return "";
   });
 }
 
-/// A count in a rank's result; nothing where it is no whole number of at least 0.
-std::optional<double> count(const RankState& rank, const char* name) {
-  const json& value = member(said(rank.result), name);
-  return value.is_number_integer() && value >= json(0) ? std::optional(value.get<double>()) : std::nullopt;
-}
-
 Words steps_were_taken(const TrialEvidence& trial) {
   return each_rank(trial, [](const RankState& rank) -> std::string {
-    const auto skipped = count(rank, "skipped_steps"), counted = count(rank, "steps");
-    if (!skipped || !counted) { return ""; }
-    const double steps = *counted + count(rank, "warmup_steps").value_or(0);
-    if (*skipped <= most_skipped_share * steps) { return ""; }
-    return fmt::format("{:.0f} of {:.0f} steps were skipped: gradients overflowed", *skipped, steps);
+    if (!rank.result || !rank.result->skipped_steps || !rank.result->steps) { return ""; }
+    const auto skipped = static_cast<double>(*rank.result->skipped_steps);
+    const auto steps =
+        static_cast<double>(*rank.result->steps) + static_cast<double>(rank.result->warmup_steps.value_or(0));
+    if (skipped <= most_skipped_share * steps) { return ""; }
+    return fmt::format("{:.0f} of {:.0f} steps were skipped: gradients overflowed", skipped, steps);
   });
 }
 

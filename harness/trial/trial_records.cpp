@@ -19,13 +19,6 @@ namespace {
 
 constexpr double most_images_per_second = std::numeric_limits<double>::max();
 
-template <typename Value>
-std::optional<Value> optional_field(const nlohmann::json& fields, const char* name) {
-  const auto found = fields.find(name);
-  if (found == fields.end() || !found->is_number()) { return std::nullopt; }
-  return found->get<Value>();
-}
-
 /// A fact of a node's; nothing where it is no whole number that fits.
 std::optional<std::int64_t> optional_count(const nlohmann::json& facts, const char* name) {
   const auto found = facts.find(name);
@@ -129,16 +122,16 @@ void take_host_energy(LiveTrial& trial) {
 
 void add_result(results::Rank& record, const RankState& state) {
   const auto& result = *state.result;
-  record.images_per_second = result.value("images_per_second", 0.0);
-  record.parameters_hash_before = printable(state.ready->value("parameters_hash", ""));
-  record.parameters_hash_after = printable(result.value("parameters_hash", ""));
-  record.loss_first = optional_field<double>(result, "loss_first");
-  record.loss_last = optional_field<double>(result, "loss_last");
-  record.peak_rss_bytes = optional_field<std::int64_t>(result, "peak_rss_bytes");
-  record.step_p50_seconds = optional_field<double>(result, "step_seconds_p50");
-  record.step_p95_seconds = optional_field<double>(result, "step_seconds_p95");
-  record.step_p99_seconds = optional_field<double>(result, "step_seconds_p99");
-  record.exposed_allreduce_seconds = optional_field<double>(result, "allreduce_seconds_exposed");
+  record.images_per_second = result.images_per_second;
+  record.parameters_hash_before = printable(state.ready->parameters_hash);
+  record.parameters_hash_after = printable(result.parameters_hash.value_or(""));
+  record.loss_first = result.loss_first;
+  record.loss_last = result.loss_last;
+  record.peak_rss_bytes = result.peak_rss_bytes;
+  record.step_p50_seconds = result.step_seconds_p50;
+  record.step_p95_seconds = result.step_seconds_p95;
+  record.step_p99_seconds = result.step_seconds_p99;
+  record.exposed_allreduce_seconds = result.allreduce_seconds_exposed;
 }
 
 /// A sum of lies may be beyond all numbers; it is invalid, and stored all the same.
@@ -254,22 +247,22 @@ void save_nodes(LiveTrial& trial) {
 }
 
 void take_record(LiveTrial& trial, LiveTenant& tenant, std::int64_t rank, const RankRecord& said) {
-  if (said.kind != RankRecord::Kind::hello) { return; }
+  const auto* const hello = std::get_if<protocol::Hello>(&said.said);
+  if (hello == nullptr) { return; }
   auto& row = tenant.ranks[static_cast<std::size_t>(rank)];
   auto& record = row.record;
-  const auto& hello = said.fields;
   // In the shared arm one slice, named after the first node, holds all ranks.
   const auto node = trial.is_shared() ? 0 : static_cast<std::size_t>(rank / tenant.plan.ranks_per_node);
   record.node = tenant.plan.nodes[node].hostname;
   record.rank = rank;
-  record.local_rank = hello.value("local_rank", std::int64_t{0});
-  record.size = hello.value("size", std::int64_t{0});
-  record.hostname = printable(hello.value("hostname", ""));
-  record.pid = optional_field<std::int64_t>(hello, "pid");
-  record.isa = printable(hello.value("isa", ""));
-  record.threads = optional_field<std::int64_t>(hello, "threads");
-  record.cpuset_read_back = printable(hello.value("cpuset", ""));
-  record.memory_limit_read_back_bytes = optional_field<std::int64_t>(hello, "memory_limit_bytes");
+  record.local_rank = hello->local_rank;
+  record.size = hello->size;
+  record.hostname = printable(hello->hostname);
+  record.pid = hello->pid;
+  record.isa = printable(hello->isa.value_or(""));
+  record.threads = hello->threads;
+  record.cpuset_read_back = printable(hello->cpuset.value_or(""));
+  record.memory_limit_read_back_bytes = hello->memory_limit_bytes;
   row.is_new = true;
 }
 

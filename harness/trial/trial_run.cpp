@@ -50,12 +50,9 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
 
 namespace {
 
-/// take_record has checked its fields.
-std::string words_of_sample(const RankRecord& sample) {
-  const auto number = [&](const char* key) { return sample.fields.value(key, 0.0); };
-  const double took = number("seconds");
-  return fmt::format("run, step {:.0f}, {:.2f} images/s a rank", number("step"),
-                     took > 0 ? number("images") / took : 0);
+std::string words_of_sample(const protocol::Sample& sample) {
+  return fmt::format("run, step {}, {:.2f} images/s a rank", sample.step,
+                     static_cast<double>(sample.images) / sample.seconds);
 }
 
 }  // namespace
@@ -176,8 +173,9 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                                            boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
   tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
-    if (rank == 0 && record.kind == RankRecord::Kind::sample && trial_.context.progress) {
-      trial_.context.progress(words_of_sample(record));
+    const auto* const sample = std::get_if<protocol::Sample>(&record.said);
+    if (rank == 0 && sample != nullptr && trial_.context.progress) {
+      trial_.context.progress(words_of_sample(*sample));
     }
   };
 }

@@ -63,6 +63,12 @@ PURE_MAY_INCLUDE = re.compile(
     r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|local_host\.h).*"
     r"|harness/scenario/(scenario|isolation/neighbour)\.h|results/store/(records|comparison_data)\.h"
 )
+# Rooms of the harness where JSON comes in or goes out; the others have described values.
+JSON_EDGES = re.compile(
+    r"harness/(agent|cli|schedule|scenario/(decode|yaml)|security|trial)/.*"
+    r"|harness/(evidence/(aggressor|rank_output)|job/(node_probes|plan_file|stress_job)|plan/(node_group|plan))\..*"
+)
+JSON_HEADERS = ("nlohmann/json.hpp", "common/text/json.h", "common/text/described_json.h")
 LOOKS_OUTSIDE = re.compile(
     r"\b(read_(file|at_most|tail|value)|write_file_atomically|link_name|entries_of|entry_names|getenv|random_device"
     r"|(steady|system)_clock|std::(system|time))\b"
@@ -156,6 +162,16 @@ def json_offences(path, text):
         return []
     lines = without_comments(text).split("\n")
     return [f"{path}:{n}: parse_json() of common/text/json.h bounds what it reads, this does not" for n, line in enumerate(lines, 1) if BARE_JSON.search(line)]
+
+
+def inner_json_offences(path, text):
+    """Where the harness has described values, JSON of what others said does not come in again."""
+    if folder_of(path) != "harness" or JSON_EDGES.fullmatch(path):
+        return []
+    lines = without_comments(text).split("\n")
+    found = [f"{path}:{n}: JSON ends at the harness's edges; read it there into a described record" for n, line in enumerate(lines, 1)
+             if re.search(r"\bnlohmann::", line)]
+    return found + [f"{path}:{n}: JSON ends at the harness's edges ({header})" for n, header in includes_of(text) if header in JSON_HEADERS]
 
 
 def stream_offences(path, text):
@@ -384,6 +400,17 @@ class ForeignText(unittest.TestCase):
                 self.assertEqual(len(json_offences("results/x.cpp", f"\nauto x = {line};\n")), 1)
         self.assertEqual(json_offences("results/x.cpp", "nlohmann::json::parse_event_t e; // json::parse(\nparse_json(text);"), [])
         self.assertEqual(json_offences("common/text/json.cpp", "json::parse(text)"), [])
+
+    def test_json_stays_at_the_edges(self):
+        self.assertEqual([o for f, text in product_files() for o in inner_json_offences(f, text)], [])
+
+    def test_planted_json_inside(self):
+        for path in ["harness/rules/x.cpp", "harness/evidence/rank_state.h", "harness/job/tenant_job.cpp", "harness/bisect/x.cpp"]:
+            for line in ["#include <nlohmann/json.hpp>", '#include "common/text/described_json.h"', "std::optional<nlohmann::json> hello;"]:
+                with self.subTest(f"{path}: {line}"):
+                    self.assertEqual(len(inner_json_offences(path, f"{line}\n")), 1)
+        for path in ["harness/agent/frame.cpp", "harness/evidence/rank_output.cpp", "results/x.cpp"]:
+            self.assertEqual(inner_json_offences(path, "#include <nlohmann/json.hpp>\nnlohmann::json value;\n"), [])
 
 
 class Purity(Planted):

@@ -269,9 +269,9 @@ class Database {
     if (!state.hello) { return; }
     results::Rank rank;
     rank.rank = index;
-    rank.size = state.hello->value("size", std::int64_t{0});
-    if (state.hello->contains("pid")) { rank.pid = (*state.hello)["pid"].get<std::int64_t>(); }
-    if (state.result) { rank.images_per_second = state.result->value("images_per_second", 0.0); }
+    rank.size = state.hello->size;
+    rank.pid = state.hello->pid;
+    if (state.result) { rank.images_per_second = state.result->images_per_second; }
     const auto row = store_.save_rank(tenant_, rank);
     std::vector<results::Sample> samples;
     for (const auto& one : state.samples) {

@@ -66,7 +66,7 @@ void add_option(CLI::App& app, const Property& is, Value& into) {
 template <typename Record>
 void add_options(CLI::App& app, Record& into) {
   for_each_field<Record>([&](const auto& field) {
-    if constexpr (!std::is_same_v<decltype(field.member), Environment Record::*>) {
+    if constexpr (!std::is_same_v<decltype(field.member), Variables Record::*>) {
       if (field.is.flag != nullptr) { add_option(app, field.is, into.*field.member); }
     }
   });

@@ -19,7 +19,7 @@ inline About about(const Property& is) {
 }
 
 /// Environment variables, which have rules of their own.
-void read_environment(MapReader& in, const Property& is, Environment& into);
+void read_environment(MapReader& in, const Property& is, Variables& into);
 
 template <typename Value>
 void read_field(MapReader& in, const Property& is, Value& into) {
@@ -32,7 +32,7 @@ void read_field(MapReader& in, const Property& is, Value& into) {
     in.one_of(is.key, into, is.text);
   } else if constexpr (std::is_same_v<Value, std::string>) {
     in.one_of(is.key, {is.only_word}, {.text = is.text, .fallback = into});
-  } else if constexpr (std::is_same_v<Value, Environment>) {
+  } else if constexpr (std::is_same_v<Value, Variables>) {
     read_environment(in, is, into);
   } else {
     auto value = static_cast<std::int64_t>(into);

@@ -82,7 +82,7 @@ Schema environment_rules() {
             {"not", {{"anyOf", {{{"enum", whole}}, {{"pattern", prefixes + ")"}}}}}}}}};
 }
 
-void decode_environment(const Field& field, Environment& environment, Diagnostics& diagnostics) {
+void decode_environment(const Field& field, Variables& environment, Diagnostics& diagnostics) {
   MapReader names(field, "env", diagnostics);
   if (names.size() > most_variables) {
     diagnostics.add(names.mark(), "env has {} variables (allowed: at most {})", names.size(), most_variables);
@@ -110,7 +110,7 @@ void decode_environment(const Field& field, Environment& environment, Diagnostic
 
 }  // namespace
 
-void read_environment(MapReader& in, const Property& is, Environment& into) {
+void read_environment(MapReader& in, const Property& is, Variables& into) {
   if (const auto variables = in.child(is.key, about(is))) {
     decode_environment(*variables, into, in.diagnostics());
   }

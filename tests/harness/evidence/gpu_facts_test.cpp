@@ -1,11 +1,13 @@
 #include "harness/evidence/gpu_facts.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/rank_records.h"
 
 namespace virtrain::harness {
 namespace {
 
 using nlohmann::json;
+using virtrain::test::SaidRank;
 using Facts = std::map<std::string, std::string>;
 
 constexpr std::int64_t second_ns = 1'000'000'000;
@@ -13,7 +15,7 @@ constexpr std::int64_t second_ns = 1'000'000'000;
 /// The records of a rank on an A100, as the CUDA trainer writes them
 /// (workloads/resnet50/training/training.cpp, workloads/resnet50/cuda/run/trainer.cpp,
 /// workloads/common/gpu/gpu_sampler.cpp).
-RankState rank_on(const std::string& pci_address, const std::string& uuid) {
+SaidRank rank_on(const std::string& pci_address, const std::string& uuid) {
   const json gpu = {{"name", "NVIDIA A100-PCIE-40GB"},
                     {"uuid", uuid},
                     {"driver", "550.90.07"},
@@ -31,7 +33,7 @@ RankState rank_on(const std::string& pci_address, const std::string& uuid) {
                     {"licensed", nullptr},
                     {"uncorrected_ecc_errors", 0},
                     {"sm_clock_mhz", 765}};
-  RankState rank;
+  SaidRank rank;
   rank.hello = json{{"record", "hello"},
                     {"device", "NVIDIA A100-PCIE-40GB"},
                     {"pci_address", pci_address},
@@ -59,21 +61,36 @@ RankState rank_on(const std::string& pci_address, const std::string& uuid) {
   return rank;
 }
 
-RankState first_rank() {
+SaidRank first_rank() {
   return rank_on("0000:17:00.0", "GPU-1");
 }
 
-json& during(RankState& rank) {
-  return (*rank.result)["gpu"]["during"];
+json& during(SaidRank& rank) {
+  return rank.result["gpu"]["during"];
+}
+
+std::vector<RankState> states_of(const std::vector<SaidRank>& ranks) {
+  std::vector<RankState> states;
+  for (const auto& rank : ranks) { states.push_back(rank.state()); }
+  return states;
+}
+
+std::vector<const RankState*> pointers_to(const std::vector<RankState>& states) {
+  std::vector<const RankState*> pointers;
+  for (const auto& state : states) { pointers.push_back(&state); }
+  return pointers;
+}
+
+Facts facts_of_node(const std::vector<SaidRank>& ranks) {
+  const auto states = states_of(ranks);
+  return gpu_facts(pointers_to(states));
 }
 
 /// Readings of ranks in one node by their names; all must be the guest's and of one time.
-std::map<std::string, double> readings(const std::vector<RankState>& ranks, std::int64_t t_ns) {
-  std::vector<const RankState*> list;
-  list.reserve(ranks.size());
-  for (const auto& rank : ranks) { list.push_back(&rank); }
+std::map<std::string, double> readings(const std::vector<SaidRank>& ranks, std::int64_t t_ns) {
+  const auto states = states_of(ranks);
   std::map<std::string, double> found;
-  for (const auto& reading : gpu_telemetry(list)) {
+  for (const auto& reading : gpu_telemetry(pointers_to(states))) {
     CHECK(reading.source == "guest");
     CHECK(reading.t_ns == t_ns);
     CHECK(found.emplace(reading.metric, reading.value).second);
@@ -85,32 +102,32 @@ std::map<std::string, double> readings(const std::vector<RankState>& ranks, std:
 
 TEST_CASE("what a rank says of GPU, libraries and fusion, by the comparison's names") {
   const auto rank = first_rank();
-  CHECK(gpu_facts({&rank}) == Facts{{"gpu_name", "NVIDIA A100-PCIE-40GB"},
-                                    {"gpu_uuid", "GPU-1"},
-                                    {"driver", "550.90.07"},
-                                    {"vbios", "92.00.25.00.08"},
-                                    {"power_limit", "250 W"},
-                                    {"clocks", "1095 MHz"},
-                                    {"ecc", "on"},
-                                    {"mig", "off"},
-                                    {"gpu_virtualization", "passthrough"},
-                                    {"gpu_pcie_generation", "4"},
-                                    {"gpu_pcie_width", "x16"},
-                                    {"cuda", "13.0"},
-                                    {"cudnn", "9.8.0"},
-                                    {"trainer_build", "virtrain 0.1.0, g++ 12.2.0, Release"},
-                                    {"fusion", "full"},
-                                    {"repeatable", "yes"}});
+  CHECK(facts_of_node({rank}) == Facts{{"gpu_name", "NVIDIA A100-PCIE-40GB"},
+                                       {"gpu_uuid", "GPU-1"},
+                                       {"driver", "550.90.07"},
+                                       {"vbios", "92.00.25.00.08"},
+                                       {"power_limit", "250 W"},
+                                       {"clocks", "1095 MHz"},
+                                       {"ecc", "on"},
+                                       {"mig", "off"},
+                                       {"gpu_virtualization", "passthrough"},
+                                       {"gpu_pcie_generation", "4"},
+                                       {"gpu_pcie_width", "x16"},
+                                       {"cuda", "13.0"},
+                                       {"cudnn", "9.8.0"},
+                                       {"trainer_build", "virtrain 0.1.0, g++ 12.2.0, Release"},
+                                       {"fusion", "full"},
+                                       {"repeatable", "yes"}});
   CHECK(gpu_facts({}).empty());
 }
 
 TEST_CASE("where the ranks of a node differ, a fact lists each value once, in order") {
   auto second = rank_on("0000:ca:00.0", "GPU-0");
-  (*second.hello)["gpu"]["ecc_enabled"] = false;
-  (*second.hello)["cuda_runtime"] = 12080;
-  (*second.hello)["nccl"] = "2.26.2";
+  second.hello["gpu"]["ecc_enabled"] = false;
+  second.hello["cuda_runtime"] = 12080;
+  second.hello["nccl"] = "2.26.2";
   const auto first = first_rank();
-  const auto facts = gpu_facts({&first, &second});
+  const auto facts = facts_of_node({first, second});
   CHECK(facts.at("gpu_uuid") == "GPU-0, GPU-1");
   CHECK(facts.at("gpu_name") == "NVIDIA A100-PCIE-40GB");
   CHECK(facts.at("ecc") == "off, on");
@@ -120,13 +137,13 @@ TEST_CASE("where the ranks of a node differ, a fact lists each value once, in or
 
 TEST_CASE("a vGPU has no UUID and no VBIOS of a card") {
   auto rank = first_rank();
-  auto& gpu = (*rank.hello)["gpu"];
+  auto& gpu = rank.hello["gpu"];
   gpu["virtualization"] = "vgpu";
   gpu["licensed"] = true;
   gpu["power_limit_w"] = nullptr;
   gpu["application_clock_mhz"] = nullptr;
   gpu["vbios"] = "00.00.00.00.00";
-  const auto facts = gpu_facts({&rank});
+  const auto facts = facts_of_node({rank});
   CHECK(facts.at("gpu_virtualization") == "vgpu");
   CHECK(facts.at("gpu_licensed") == "yes");
   for (const char* name : {"gpu_uuid", "vbios", "power_limit", "clocks"}) { CHECK(facts.count(name) == 0); }
@@ -134,9 +151,9 @@ TEST_CASE("a vGPU has no UUID and no VBIOS of a card") {
 
 TEST_CASE("without NVML the trainer still names its device and libraries") {
   auto rank = first_rank();
-  (*rank.hello)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
-  (*rank.result)["gpu"] = (*rank.hello)["gpu"];
-  const auto facts = gpu_facts({&rank});
+  rank.hello["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+  rank.result["gpu"] = rank.hello["gpu"];
+  const auto facts = facts_of_node({rank});
   CHECK(facts.at("gpu_name") == "NVIDIA A100-PCIE-40GB");
   CHECK(facts.at("cudnn") == "9.8.0");
   CHECK(facts.count("driver") == 0);
@@ -146,9 +163,9 @@ TEST_CASE("without NVML the trainer still names its device and libraries") {
 TEST_CASE("what a guest sends is taken only where it is short, printable and of its type") {
   const auto name_by = [](const json& said) {
     auto rank = first_rank();
-    (*rank.hello).erase("device");
-    (*rank.hello)["gpu"]["name"] = said;
-    const auto facts = gpu_facts({&rank});
+    rank.hello.erase("device");
+    rank.hello["gpu"]["name"] = said;
+    const auto facts = facts_of_node({rank});
     const auto found = facts.find("gpu_name");
     return found == facts.end() ? "" : found->second;
   };
@@ -160,21 +177,21 @@ TEST_CASE("what a guest sends is taken only where it is short, printable and of 
   }
 
   auto rank = first_rank();
-  (*rank.hello)["cuda_runtime"] = "13.0";
-  (*rank.hello)["gpu"].update({{"power_limit_w", -1}, {"ecc_enabled", 1}, {"best_pcie_width", 1e300}});
-  (*rank.ready)["repeatable"] = "yes";
-  const auto facts = gpu_facts({&rank});
+  rank.hello["cuda_runtime"] = "13.0";
+  rank.hello["gpu"].update({{"power_limit_w", -1}, {"ecc_enabled", 1}, {"best_pcie_width", 1e300}});
+  rank.ready["repeatable"] = "yes";
+  const auto facts = facts_of_node({rank});
   for (const char* name : {"cuda", "power_limit", "ecc", "gpu_pcie_width", "repeatable"}) {
     INFO(name);
     CHECK(facts.count(name) == 0);
   }
   for (const json& odd : {json("gpu"), json::array({1}), json(nullptr), json(3)}) {
-    RankState other;
+    SaidRank other;
     other.hello = json{{"gpu", odd}};
     other.ready = odd;
     other.result = json{{"gpu", {{"during", odd}}}};
     other.samples = {{second_ns, 1, 1, 1, std::nullopt}};
-    CHECK(gpu_facts({&other}).empty());
+    CHECK(facts_of_node({other}).empty());
     CHECK(readings({other}, second_ns).empty());
   }
   CHECK(gpu_facts({std::make_unique<RankState>().get()}).empty());
@@ -233,7 +250,8 @@ TEST_CASE("what a GPU does not tell gives no reading, and without samples there 
   CHECK(found.count("gpu_power_watts") == 0);
   CHECK(found.count("gpu_images_per_joule") == 0);
   rank.samples.clear();
-  CHECK(gpu_telemetry({&rank}).empty());
+  const auto state = rank.state();
+  CHECK(gpu_telemetry({&state}).empty());
 }
 
 }  // namespace virtrain::harness

@@ -138,24 +138,23 @@ TEST_CASE("random bytes never do harm") {
 }
 
 TEST_CASE("records of each kind") {
-  using Kind = RankRecord::Kind;
-  const std::vector<std::pair<std::string, Kind>> records{
-      {R"({"record":"hello","rank":3,"size":4,"local_rank":1,"hostname":"t1n2"})", Kind::hello},
-      {R"({"record":"ready","rank":3,"parameters_hash":"ab"})", Kind::ready},
-      {R"({"record":"warmup","rank":3,"t_ns":5})", Kind::warmup},
+  const std::vector<std::pair<std::string, Said>> records{
+      {R"({"record":"hello","rank":3,"size":4,"local_rank":1,"hostname":"t1n2"})", protocol::Hello()},
+      {R"({"record":"ready","rank":3,"parameters_hash":"ab"})", protocol::Ready()},
+      {R"({"record":"warmup","rank":3,"t_ns":5})", protocol::Warmup()},
       {R"({"record":"sample","rank":3,"t_ns":5,"step":1,"images":4,"seconds":0.25,"loss":7.1})",
-       Kind::sample},
-      {R"({"record":"later","rank":3,"t_ns":5,"step":1,"images":4,"seconds":0.25})", Kind::later},
+       protocol::Sample()},
+      {R"({"record":"later","rank":3,"t_ns":5,"step":1,"images":4,"seconds":0.25})", protocol::Later()},
       {R"({"record":"result","rank":3,"images_per_second":16.0,"scope":"rank","parameters_hash":"cd"})",
-       Kind::result},
-      {R"({"record":"result","rank":3,"images_per_second":16.0,"scope":"trial"})", Kind::result},
-      {R"({"record":"error","rank":3,"message":"no memory"})", Kind::error},
-      {R"({"record":"something new","rank":3,"x":1})", Kind::other}};
+       protocol::Result()},
+      {R"({"record":"result","rank":3,"images_per_second":16.0,"scope":"trial"})", protocol::Result()},
+      {R"({"record":"error","rank":3,"message":"no memory"})", protocol::Failure()},
+      {R"({"record":"something new","rank":3,"x":1})", Said()}};
   for (const auto& [text, kind] : records) {
     INFO(text);
     const auto record = decode(text, 3);
     REQUIRE(record);
-    CHECK(record->kind == kind);
+    CHECK(record->said.index() == kind.index());
     CHECK(record->rank == 3);
     CHECK_THAT(refusal(text, 2), Contains("rank 2 sent a record of another rank"));
   }

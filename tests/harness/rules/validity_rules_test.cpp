@@ -4,14 +4,15 @@
 #include <functional>
 #include <set>
 
-#include "harness/evidence/gpu_record.h"
 #include "harness/job/guest_gpus.h"
 #include "tests/support/catch.h"
+#include "tests/support/rank_records.h"
 
 namespace virtrain::harness {
 namespace {
 
 using nlohmann::json;
+using virtrain::test::said;
 using Trial = TrialEvidence&;
 
 /// What a rank on a good GPU says: everything that it can, and nothing that is wrong.
@@ -30,12 +31,12 @@ json good_gpu(const char* virtualization) {
 
 RankState rank_on(const char* virtualization) {
   RankState rank;
-  rank.hello = json{{"gpu", good_gpu(virtualization)}};
-  rank.result = json{{"gpu", good_gpu(virtualization)},
-                     {"steps", 80},
-                     {"warmup_steps", 20},
-                     {"skipped_steps", 5},
-                     {"steady_state", {{"level", true}, {"not_level", json::array()}}}};
+  rank.hello = said<protocol::Hello>({{"gpu", good_gpu(virtualization)}});
+  rank.result = said<protocol::Result>({{"gpu", good_gpu(virtualization)},
+                                        {"steps", 80},
+                                        {"warmup_steps", 20},
+                                        {"skipped_steps", 5},
+                                        {"steady_state", {{"level", true}, {"not_level", json::array()}}}});
   return rank;
 }
 
@@ -64,9 +65,9 @@ TrialEvidence good() {
   return trial;
 }
 
-json& said(Trial trial, std::size_t tenant, bool at_the_end, const char* field) {
+protocol::GpuRecord& gpu_of(Trial trial, std::size_t tenant, bool at_the_end) {
   auto& rank = trial.tenants[tenant].ranks[0];
-  return (at_the_end ? *rank.result : *rank.hello)["gpu"][field];
+  return at_the_end ? *rank.result->gpu : *rank.hello->gpu;
 }
 
 struct Row {
@@ -104,14 +105,14 @@ const std::vector<Row>& rows() {
          t.tenants[0].nodes[0].guest_gpu_numa_nodes = {0, -1};
        },
        "a t-a: a GPU is on no NUMA node of the guest's"},
-      {"LIC-1", [](Trial t) { said(t, 1, true, "licensed") = false; },
+      {"LIC-1", [](Trial t) { gpu_of(t, 1, true).licensed = false; },
        "b rank 0: its vGPU was not licensed at the end, and slows down with time"},
-      {"LIC-1", [](Trial t) { said(t, 1, false, "licensed") = false; },
+      {"LIC-1", [](Trial t) { gpu_of(t, 1, false).licensed = false; },
        "b rank 0: its vGPU was not licensed at the start, and slows down with time"},
       {"LIC-1",
        [](Trial t) {
-         said(t, 1, false, "licensed") = nullptr;
-         said(t, 1, true, "licensed") = nullptr;
+         gpu_of(t, 1, false).licensed = std::nullopt;
+         gpu_of(t, 1, true).licensed = std::nullopt;
        },
        "b rank 0: its vGPU was not licensed at the start and end, and slows down with time"},
       {"LIC-1",
@@ -120,40 +121,43 @@ const std::vector<Row>& rows() {
          t.tenants[0].nodes[0].licensed_at_end = false;
        },
        "a t-a: its vGPU was not licensed at the end, and slows down with time"},
-      {"FAB-1", [](Trial t) { said(t, 0, false, "fabric_state") = "in_progress"; },
+      {"FAB-1", [](Trial t) { gpu_of(t, 0, false).fabric_state = "in_progress"; },
        "a rank 0: its NVLink fabric was in_progress"},
       {"P2P-1", [](Trial t) { t.tenants[0].nodes[0].peer_differences = {"GPU 0 does not reach GPU 1"}; },
        "a t-a: GPU 0 does not reach GPU 1"},
       {"P2P-2", [](Trial t) { t.tenants[1].transports_seen["0-1"] = "P2P/IPC, SHM/direct"; },
        "b ranks 0-1: P2P/IPC, SHM/direct where P2P was planned"},
-      {"ECC-1", [](Trial t) { said(t, 0, true, "uncorrected_ecc_errors") = 6; },
+      {"ECC-1", [](Trial t) { gpu_of(t, 0, true).uncorrected_ecc_errors = 6; },
        "a rank 0: 2 uncorrected ECC errors"},
-      {"ECC-1", [](Trial t) { said(t, 0, true, "ecc_enabled") = false; }, "a rank 0: ECC was switched"},
-      {"ECC-1", [](Trial t) { said(t, 0, true, "row_remap_pending") = true; },
+      {"ECC-1", [](Trial t) { gpu_of(t, 0, true).ecc_enabled = false; }, "a rank 0: ECC was switched"},
+      {"ECC-1", [](Trial t) { gpu_of(t, 0, true).row_remap_pending = true; },
        "a rank 0: rows of its memory wait to be remapped"},
-      {"CLK-1", [](Trial t) { said(t, 0, true, "throttle_reasons") = {"hw_power_brake_slowdown"}; },
+      {"CLK-1",
+       [](Trial t) {
+         gpu_of(t, 0, true).throttle_reasons = std::vector<std::string>{"hw_power_brake_slowdown"};
+       },
        "a rank 0: hw_power_brake_slowdown"},
-      {"CLK-1", [](Trial t) { said(t, 0, true, "power_limit_w") = 250; },
+      {"CLK-1", [](Trial t) { gpu_of(t, 0, true).power_limit_w = 250; },
        "a rank 0: its power limit went from 300 W to 250 W"},
-      {"CLK-1", [](Trial t) { said(t, 0, true, "application_clock_mhz") = 1095; },
+      {"CLK-1", [](Trial t) { gpu_of(t, 0, true).application_clock_mhz = 1095; },
        "a rank 0: its application clock went from 1410 MHz to 1095 MHz"},
       {"TIME-1", [](Trial t) { t.tenants[0].nodes[0].wall_clock_offset_ns = 51'000'000; },
        "a t-a: its clock is 51 ms off the host's"},
       {"WARM-1",
        [](Trial t) {
-         (*t.tenants[1].ranks[0].result)["steady_state"] = {
-             {"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}};
+         t.tenants[1].ranks[0].result->steady_state = said<protocol::SteadyStateFound>(
+             {{"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}});
        },
        "b rank 0: warm-up did not reach a steady state: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
       // As GpuTelemetry writes it where the library is not there, and as gpu_record() does for a lost GPU.
       {"NVML-1",
        [](Trial t) {
-         (*t.tenants[0].ranks[0].hello)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
-         (*t.tenants[0].ranks[0].result)["gpu"] = {{"error", "load libnvidia-ml.so.1: no such file"}};
+         gpu_of(t, 0, false) = {.error = "load libnvidia-ml.so.1: no such file"};
+         gpu_of(t, 0, true) = {.error = "load libnvidia-ml.so.1: no such file"};
        },
        "a rank 0: its GPU's ECC, clocks and licence were not judged, for NVML did not answer: "
        "load libnvidia-ml.so.1: no such file"},
-      {"NVML-1", [](Trial t) { said(t, 1, true, "error") = "find the GPU 0000:01:00.0: Not Found"; },
+      {"NVML-1", [](Trial t) { gpu_of(t, 1, true).error = "find the GPU 0000:01:00.0: Not Found"; },
        "b rank 0: its GPU's ECC, clocks and licence at the end were not judged, for NVML did not answer: "
        "find the GPU 0000:01:00.0: Not Found"},
       {"AGG-1",
@@ -166,7 +170,7 @@ const std::vector<Row>& rows() {
          t.aggressors = {{"net", 1, {1, 1, 0.4}}};
        },
        "net reported its work in 40 % of the counted time"},
-      {"STEP-1", [](Trial t) { (*t.tenants[0].ranks[0].result)["skipped_steps"] = 6; },
+      {"STEP-1", [](Trial t) { t.tenants[0].ranks[0].result->skipped_steps = 6; },
        "a rank 0: 6 of 100 steps were skipped: gradients overflowed"},
   };
   return all;
@@ -222,8 +226,8 @@ TEST_CASE("without devices no rule has anything to say") {
   trial.host = {};
   for (auto& tenant : trial.tenants) {
     tenant.nodes = {{"t", "boot", true}};
-    tenant.ranks[0].hello = json{{"rank", 0}};
-    tenant.ranks[0].result = json{{"images_per_second", 1.0}};
+    tenant.ranks[0].hello = protocol::Hello{};
+    tenant.ranks[0].result = protocol::Result{.images_per_second = 1};
     tenant.transports_seen.clear();
   }
   CHECK(found_in(trial).empty());
@@ -232,9 +236,8 @@ TEST_CASE("without devices no rule has anything to say") {
 TEST_CASE("skipped steps are judged only where they are counted") {
   const auto words_for = [](const json& skipped, const json& steps) {
     TrialEvidence trial = good();
-    auto& result = *trial.tenants[0].ranks[0].result;
-    result["skipped_steps"] = skipped;
-    result["steps"] = steps;
+    trial.tenants[0].ranks[0].result =
+        said<protocol::Result>({{"skipped_steps", skipped}, {"steps", steps}, {"warmup_steps", 20}});
     return found_in(trial).size();
   };
   CHECK(words_for(100, 80) == 1);
@@ -255,15 +258,16 @@ TEST_CASE("one tenant alone needs no isolation") {
 }
 
 TEST_CASE("what a guest says of its GPU is read strictly, and null is absent") {
-  CHECK_FALSE(read_gpu_record(std::nullopt));
-  CHECK_FALSE(read_gpu_record(json{{"rank", 0}}));
-  CHECK_FALSE(read_gpu_record(json{{"gpu", "NVIDIA"}}));
-  const auto odd = read_gpu_record(json{{"gpu",
-                                         {{"licensed", "yes"},
-                                          {"uncorrected_ecc_errors", "3"},
-                                          {"throttle_reasons", "hw_slowdown"},
-                                          {"power_limit_w", nullptr},
-                                          {"fabric_state", 3}}}});
+  CHECK_FALSE(said<protocol::Hello>(json()).gpu);
+  CHECK_FALSE(said<protocol::Hello>({{"rank", 0}}).gpu);
+  CHECK_FALSE(said<protocol::Hello>({{"gpu", "NVIDIA"}}).gpu);
+  const auto odd = said<protocol::Hello>({{"gpu",
+                                           {{"licensed", "yes"},
+                                            {"uncorrected_ecc_errors", "3"},
+                                            {"throttle_reasons", "hw_slowdown"},
+                                            {"power_limit_w", nullptr},
+                                            {"fabric_state", 3}}}})
+                       .gpu;
   REQUIRE(odd);
   CHECK_FALSE(odd->licensed);
   CHECK_FALSE(odd->uncorrected_ecc_errors);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "tests/support/catch.h"
+#include "tests/support/rank_records.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -27,12 +28,12 @@ std::vector<TenantEvidence> good_tenants() {
     for (std::size_t r = 0; r < size; ++r) {
       RankState rank;
       const auto per_node = static_cast<std::size_t>(tenant.ranks_per_node);
-      rank.hello = nlohmann::json{{"rank", r},
-                                  {"size", size},
-                                  {"local_rank", r % per_node},
-                                  {"hostname", tenant.nodes[r / per_node].hostname}};
-      rank.ready = nlohmann::json{{"parameters_hash", "before"}};
-      rank.result = nlohmann::json{{"parameters_hash", "after"}, {"images_per_second", 10.0}};
+      rank.hello = protocol::Hello{.rank = static_cast<std::int64_t>(r),
+                                   .size = static_cast<std::int64_t>(size),
+                                   .local_rank = static_cast<std::int64_t>(r % per_node),
+                                   .hostname = tenant.nodes[r / per_node].hostname};
+      rank.ready = protocol::Ready{.parameters_hash = "before"};
+      rank.result = protocol::Result{.images_per_second = 10, .parameters_hash = "after"};
       RankState::Window window;
       window.loss = 7.0;
       window.images = 1;
@@ -68,7 +69,9 @@ Workload trains_in(Precision precision) {
 /// Two ranks whose results say this of the bytes that each step reduced.
 std::vector<RankState> said_by_ranks(const nlohmann::json& bytes) {
   std::vector<RankState> ranks(2);
-  for (auto& rank : ranks) { rank.result = nlohmann::json{{"bytes_allreduced_per_step", bytes}}; }
+  for (auto& rank : ranks) {
+    rank.result = test::said<protocol::Result>({{"bytes_allreduced_per_step", bytes}});
+  }
   return ranks;
 }
 
@@ -81,19 +84,19 @@ TEST_CASE("a trial that did everything right is valid") {
 TEST_CASE("each reason stands alone") {
   CHECK(only_reason([](Tenants t) { t[0].ranks[2].result.reset(); }) == "a rank 2 did not report");
   CHECK(only_reason([](Tenants t) { t[0].ranks[3].hello.reset(); }) == "a rank 3 did not report");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[1].hello)["rank"] = 0; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[1].hello->rank = 0; }) ==
         "a rank 1 says rank 0 where 1 was planned");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[1].hello)["size"] = 1; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[1].hello->size = 1; }) ==
         "a rank 1 says size 1 where 4 was planned");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["local_rank"] = 2; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->local_rank = 2; }) ==
         "a rank 2 says local_rank 2 where 0 was planned");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["hostname"] = "t1n1"; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->hostname = "t1n1"; }) ==
         "a rank 2 ran on t1n1 where t1n2 was planned");
-  CHECK(only_reason([](Tenants t) { (*t[1].ranks[0].result)["parameters_hash"] = "before"; }) ==
+  CHECK(only_reason([](Tenants t) { t[1].ranks[0].result->parameters_hash = "before"; }) ==
         "b rank 0 did not change its parameters");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[3].result)["parameters_hash"] = "else"; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[3].result->parameters_hash = "else"; }) ==
         "a: its ranks hold different parameters");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[3].ready)["parameters_hash"] = "else"; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[3].ready->parameters_hash = "else"; }) ==
         "a: its ranks hold different parameters");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[1].loss = std::nan(""); }) ==
         "a rank 0 has no finite loss");
@@ -101,9 +104,9 @@ TEST_CASE("each reason stands alone") {
         "a rank 0 has no finite loss");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss.reset(); }) ==
         "a rank 0 has no finite loss");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].result)["images_per_second"] = 1e308; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].result->images_per_second = 1e308; }) ==
         "a rank 2 says 1e+308 images/s where its samples show 10");
-  CHECK(only_reason([](Tenants t) { (*t[0].ranks[2].hello)["hostname"] = "\x1b[2J"; }) ==
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->hostname = "\x1b[2J"; }) ==
         "a rank 2 ran on \uFFFD[2J where t1n2 was planned");
   CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured.reset(); }) ==
         "a: what its network carried could not be read");
@@ -124,8 +127,8 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
   CHECK(invalid_reasons({tenants}, host_boot).empty());
   tenants[0].shared_host = true;
   for (std::size_t r = 0; r < tenants[0].ranks.size(); ++r) {
-    (*tenants[0].ranks[r].hello)["hostname"] = "the-host";
-    (*tenants[0].ranks[r].hello)["local_rank"] = r;
+    tenants[0].ranks[r].hello->hostname = "the-host";
+    tenants[0].ranks[r].hello->local_rank = r;
   }
   CHECK(invalid_reasons({tenants}, host_boot).empty());
 }
@@ -177,9 +180,9 @@ TEST_CASE("what ranks say of their gradients never asks for less than two bytes 
   // One rank that says nothing, or more than the others, is enough.
   auto ranks = said_by_ranks(half_bytes);
   CHECK(gradient_bytes_per_step(fp16, ranks) == half_bytes);
-  (*ranks[1].result)["bytes_allreduced_per_step"] = half_bytes + 8;
+  ranks[1].result->bytes_allreduced_per_step = half_bytes + 8;
   CHECK(gradient_bytes_per_step(fp16, ranks) == half_bytes + 8);
-  ranks[1].result->erase("bytes_allreduced_per_step");
+  ranks[1].result->bytes_allreduced_per_step.reset();
   CHECK(gradient_bytes_per_step(fp16, ranks) == whole_bytes);
   ranks[1].result.reset();
   CHECK(gradient_bytes_per_step(fp16, ranks) == whole_bytes);

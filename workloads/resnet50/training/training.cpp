@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/model/protocol.h"
 #include "common/system/memory_limit.h"
 #include "common/system/time.h"
+#include "common/text/described_json.h"
 #include "common/text/json.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/program.h"
@@ -55,6 +57,10 @@ class Run {
   bool json() const { return flags_.format == OutputFormat::json; }
   void record(const std::string& name, nlohmann::json fields) const {
     if (json()) { write_record(name, peers_.rank(), std::move(fields)); }
+  }
+  template <DescribedRecord Record>
+  void record(const Record& said) const {
+    record(Record::record, record_json(said));
   }
 
   const Flags& flags_;
@@ -141,9 +147,8 @@ StepResult Run::step(bool more_follow) {
 StepResult Run::warm_up_step(bool more_follow) {
   const StepResult result = step(more_follow);
   ++warmup_done_;
-  record(
-      "warmup",
-      {{"t_ns", monotonic_ns()}, {"step", warmup_done_}, {"seconds", result.seconds}, {"loss", result.loss}});
+  record(protocol::Warmup{
+      .t_ns = monotonic_ns(), .step = warmup_done_, .seconds = result.seconds, .loss = result.loss});
   return result;
 }
 
@@ -183,11 +188,11 @@ void Run::count_steps() {
     const bool last = k == flags_.steps || stopped_;
     if (json() && (k % flags_.display_every == 0 || last)) {
       const std::int64_t now_ns = monotonic_ns();
-      record("sample", {{"t_ns", now_ns},
-                        {"step", k},
-                        {"images", window_steps * images_per_step},
-                        {"seconds", static_cast<double>(now_ns - window_start_ns) * 1e-9},
-                        {"loss", result.loss}});
+      record(protocol::Sample{.t_ns = now_ns,
+                              .step = k,
+                              .images = window_steps * images_per_step,
+                              .seconds = static_cast<double>(now_ns - window_start_ns) * 1e-9,
+                              .loss = result.loss});
       window_start_ns = now_ns;
       window_steps = 0;
     } else if (!json() && peers_.rank() == 0 && (k == 1 || k % flags_.display_every == 0)) {
@@ -202,10 +207,10 @@ void Run::count_steps() {
 void Run::go_on() {
   for (int k = 1; k <= *flags_.later_steps && !stopped_; ++k) {
     const StepResult result = step(k < *flags_.later_steps);
-    record("later", {{"t_ns", monotonic_ns()},
-                     {"step", k},
-                     {"images", flags_.batch_size * flags_.accumulate_steps},
-                     {"seconds", result.seconds}});
+    record(protocol::Later{.t_ns = monotonic_ns(),
+                           .step = k,
+                           .images = flags_.batch_size * flags_.accumulate_steps,
+                           .seconds = result.seconds});
   }
 }
 
