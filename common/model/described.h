@@ -32,8 +32,9 @@ enum class FactRule {
 };
 VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
 
-/// Whole numbers that a scenario writes as text with a unit.
-enum class ValueUnit { none, mib };
+/// How a scenario writes a number: as it is, as a size (of bytes, or of whole MiB), a rate, a share, or CPU
+/// time.
+enum class ValueUnit { none, bytes, mib, bytes_per_second, share, cores };
 
 /// What everyone who reads, writes or compares a field has to know.
 struct Property {
@@ -45,9 +46,14 @@ struct Property {
   bool positive = false;           ///< of a real number: 0 is too little
   bool lenient = false;            ///< what does not fit counts as absent, and is not refused
   ValueUnit unit = ValueUnit::none;
-  const char* only_word = nullptr;     ///< of a text: what it must be
-  const char* absent = nullptr;        ///< what happens without it, where there is no default
-  const char* example = nullptr;       ///< as JSON, or plain text; null: the default
+  bool required = false;            ///< in scenarios
+  bool dashes = false;              ///< of an enumeration: a scenario's words have dashes, "sev-snp"
+  const char* only_word = nullptr;  ///< of a text: what it must be
+  const char* pattern = nullptr;    ///< of a text, for the schema
+  bool (*fits)(const std::string&) = nullptr;  ///< the same, for the decoder
+  const char* refusal = nullptr;               ///< what the decoder says after a text that does not fit
+  const char* absent = nullptr;                ///< what happens without it, where there is no default
+  const char* example = nullptr;               ///< as JSON, or plain text; null: the default
   std::optional<FactRule> guard = {};  ///< what the guard does where two trials differ; absent: nothing
   const char* why = nullptr;           ///< of `guard`
 };
@@ -98,6 +104,18 @@ template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+
+/// The property of one field.
+template <typename Record, typename Value>
+constexpr Property property_of(Value Record::*member) {
+  Property found{.text = ""};
+  for_each_field<Record>([&](const auto& field) {
+    if constexpr (std::is_same_v<decltype(field.member), decltype(member)>) {
+      if (field.member == member) { found = field.is; }
+    }
+  });
+  return found;
+}
 
 /// A value as a command line or a message says it: an enumeration by its word.
 /// Empty for an absent one, and for what has no text.

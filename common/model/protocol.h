@@ -78,9 +78,7 @@ struct GpuRecord {
   VIRTRAIN_FIELD(std::optional<double>, best_pcie_width, {}, .text = "PCIe lanes that the link allows",
                  .least = 0, .most = most_gpu_number, .lenient = true);
   VIRTRAIN_FIELD(std::optional<std::string>, fabric_state, {},
-                 .text =
-                     "State of NVLink's fabric: completed, not_supported, "
-                     "in_progress, failed",
+                 .text = "State of NVLink's fabric: completed, not_supported, in_progress, failed",
                  .lenient = true);
   VIRTRAIN_FIELD(std::optional<GpuDuring>, during, {}, .text = "What it did over the counted steps",
                  .lenient = true);
@@ -202,6 +200,18 @@ struct Result {
   VIRTRAIN_FIELD(std::optional<SteadyStateFound>, steady_state, {}, .text = "How the warm-up ended",
                  .lenient = true);
   VIRTRAIN_FIELD(std::optional<GpuRecord>, gpu, {}, .text = "The GPU after the run", .lenient = true);
+};
+
+/// What a stressor did in about a second.
+struct Progress {
+  static constexpr const char* record = "progress";
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::int64_t, t_ns, 0, .text = "End of the interval on the node's monotonic clock");
+  VIRTRAIN_FIELD(double, seconds, 0, .text = "Duration of the interval", .most = 3600, .positive = true);
+  VIRTRAIN_FIELD(double, busy, 0, .text = "Share of it in which its threads worked, or waited for a core",
+                 .least = 0, .most = 100);
+  VIRTRAIN_FIELD(double, rate, 0, .text = "Work a second", .least = 0);
+  VIRTRAIN_FIELD(std::optional<std::string>, unit, {}, .text = "Unit of the work", .lenient = true);
 };
 
 /// Why a workload ended without a result.

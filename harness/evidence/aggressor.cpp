@@ -3,31 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/model/protocol.h"
+#include "common/text/described_json.h"
+#include "common/text/json.h"
+
 namespace virtrain::harness {
-namespace {
-
-/// No record of one second says that much.
-constexpr double longest_interval_seconds = 3600, most_busy = 100;
-
-std::optional<double> progress_number(const nlohmann::json& record, const char* name, double most) {
-  const auto found = record.find(name);
-  if (found == record.end() || !found->is_number()) { return std::nullopt; }
-  const auto value = found->get<double>();
-  return std::isfinite(value) && value >= 0 && value <= most ? std::optional(value) : std::nullopt;
-}
-
-}  // namespace
 
 std::optional<AggressorProgress> read_progress(const nlohmann::json& record) {
-  if (!record.is_object() || record.value("record", nlohmann::json()) != "progress") { return std::nullopt; }
-  const auto t_ns = record.find("t_ns");
-  const auto seconds = progress_number(record, "seconds", longest_interval_seconds);
-  const auto busy = progress_number(record, "busy", most_busy);
-  const auto rate = progress_number(record, "rate", 1e300);
-  if (t_ns == record.end() || !t_ns->is_number_integer() || !seconds || *seconds <= 0 || !busy || !rate) {
+  protocol::Progress said;
+  if (text_in(record, "record") != protocol::Progress::record || !read_record(record, said).empty()) {
     return std::nullopt;
   }
-  return AggressorProgress{t_ns->get<std::int64_t>(), *seconds, *busy, *rate};
+  return AggressorProgress{said.t_ns, said.seconds, said.busy, said.rate};
 }
 
 AggressorLevel level_between(const std::vector<AggressorProgress>& progress, std::int64_t begin_ns,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/error.h"
+#include "common/text/scanner.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -67,27 +68,38 @@ std::int64_t cpu_quota_us(double cores) {
   return std::max<std::int64_t>(least_us, std::llround(cores * static_cast<double>(cpu_period_us)));
 }
 
+bool is_image(const std::string& text) {
+  return text == mirror_image || text.starts_with('/');
+}
+
+bool is_cpu_model(const std::string& text) {
+  constexpr std::size_t most_bytes = 64;
+  const auto is_inner = [](char c) {
+    return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
+  };
+  return !text.empty() && text.size() <= most_bytes && (is_letter(text[0]) || is_digit(text[0])) &&
+         std::ranges::all_of(text, is_inner);
+}
+
+bool is_nccl_topology(const std::string& text) {
+  return text == "on" || text == "off" || text.starts_with('/');
+}
+
 std::string limits_text(const NodeLimits& limits) {
   std::vector<std::string> words;
-  if (limits.cpu_cores) {
-    words.push_back(fmt::format("cpu {:g} {}", *limits.cpu_cores, *limits.cpu_cores == 1 ? "core" : "cores"));
-  }
-  const auto bytes = [&](const char* name, const std::optional<std::uint64_t>& limit) {
-    if (limit) { words.push_back(fmt::format("{} {}/s", name, format_size(*limit))); }
-  };
-  const auto requests = [&](const char* name, const std::optional<std::uint64_t>& limit) {
-    if (limit) { words.push_back(fmt::format("{} {}", name, *limit)); }
-  };
-  bytes("disk_read", limits.disk_read);
-  bytes("disk_write", limits.disk_write);
-  requests("disk_read_iops", limits.disk_read_iops);
-  requests("disk_write_iops", limits.disk_write_iops);
-  bytes("network_in", limits.network_in);
-  bytes("network_out", limits.network_out);
-  if (limits.llc) { words.push_back(fmt::format("llc {:g} %", *limits.llc * 100)); }
-  if (limits.memory_bandwidth) {
-    words.push_back(fmt::format("memory_bandwidth {:g} %", *limits.memory_bandwidth * 100));
-  }
+  for_each_field<NodeLimits>([&](const auto& field) {
+    const auto& limit = limits.*field.member;
+    if (!limit) { return; }
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(*limit)>, double>) {
+      words.push_back(field.is.unit == ValueUnit::share
+                          ? fmt::format("{} {:g} %", field.is.key, *limit * 100)
+                          : fmt::format("{} {:g} {}", field.is.key, *limit, *limit == 1 ? "core" : "cores"));
+    } else {
+      words.push_back(field.is.unit == ValueUnit::bytes_per_second
+                          ? fmt::format("{} {}/s", field.is.key, format_size(*limit))
+                          : fmt::format("{} {}", field.is.key, *limit));
+    }
+  });
   return join(words, ", ");
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/enum_text.h"
 #include "common/files/unique_fd.h"
+#include "common/model/described.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/api/placed_device.h"
 
@@ -33,33 +34,6 @@ constexpr bool is_confidential(MemoryEncryption encryption) {
   return encryption == MemoryEncryption::sev_snp || encryption == MemoryEncryption::tdx;
 }
 
-/// The network device of a node. Slices have the MTU of it; the rest is of VMs' virtio NICs.
-struct GuestNetwork {
-  std::optional<bool> vhost;  ///< packets by the host's kernel, or by QEMU; absent: as libvirt likes
-  std::int64_t queues = 1;
-  std::optional<std::int64_t> mtu;  ///< bytes; absent: as the kernel likes, 1500
-  bool operator==(const GuestNetwork&) const = default;
-};
-
-/// Upper bounds for one node, VM and slice alike; absent: unbounded.
-struct NodeLimits {
-  std::optional<double> cpu_cores;               ///< core-seconds a second, QEMU's own threads included
-  std::optional<std::uint64_t> disk_read;        ///< bytes a second
-  std::optional<std::uint64_t> disk_write;       ///< likewise
-  std::optional<std::uint64_t> disk_read_iops;   ///< requests a second
-  std::optional<std::uint64_t> disk_write_iops;  ///< likewise
-  std::optional<std::uint64_t> network_in;       ///< bytes a second that it receives
-  std::optional<std::uint64_t> network_out;      ///< bytes a second that it sends
-
-  std::optional<double> llc;               ///< share of each last-level cache, by resctrl
-  std::optional<double> memory_bandwidth;  ///< share of each socket's, likewise
-
-  bool operator==(const NodeLimits&) const = default;
-  bool of_resctrl() const { return llc || memory_bandwidth; }
-  bool of_disk() const { return disk_read || disk_write || disk_read_iops || disk_write_iops; }
-  bool of_network() const { return network_in || network_out; }
-};
-
 /// Where QEMU's helper threads run: on cores that no node has, if there are any, or on those of the vCPUs.
 VIRTRAIN_ENUM_CLASS(EmulatorThreads, apart, on_vcpus)
 
@@ -67,23 +41,125 @@ VIRTRAIN_ENUM_CLASS(EmulatorThreads, apart, on_vcpus)
 /// core; or one of each core, whose other stays idle.
 VIRTRAIN_ENUM_CLASS(Smt, any, siblings, apart)
 
+/// The network device of a node. Slices have the MTU of it; the rest is of VMs' virtio NICs.
+struct GuestNetwork {
+  bool operator==(const GuestNetwork&) const = default;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<bool>, vhost, {},
+                 .text = "Who carries packets: the host's kernel (on), or QEMU (off)", .key = "vhost",
+                 .absent = "libvirt chooses");
+  VIRTRAIN_FIELD(std::int64_t, queues, 1,
+                 .text = "Pairs of queues of the NIC; more pairs than vCPUs do not help", .key = "queues",
+                 .least = 1, .most = 256);
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, mtu, {},
+                 .text = "Bytes of the largest packet in the tenant's network, of VMs and slices alike",
+                 .key = "mtu", .least = 1280, .most = 65'000, .absent = "1500, the kernel's own",
+                 .example = "9000");
+};
+
+/// What one node may use at most, VM and slice alike; absent: as much as there is.
+struct NodeLimits {
+  bool operator==(const NodeLimits&) const = default;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<double>, cpu_cores, {},
+                 .text = "CPU time of a node, QEMU's own threads included: a share of its vCPUs, or cores",
+                 .key = "cpu", .unit = ValueUnit::cores, .absent = "no limit", .example = "50%");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_read, {},
+                 .text = "Bytes a second that a node reads from its disks", .key = "disk_read",
+                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_write, {},
+                 .text = "Bytes a second that a node writes to its disks", .key = "disk_write",
+                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_read_iops, {},
+                 .text = "Reads a second from a node's disks", .key = "disk_read_iops", .least = 1,
+                 .most = 1'000'000'000, .absent = "no limit", .example = "500");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_write_iops, {},
+                 .text = "Writes a second to a node's disks", .key = "disk_write_iops", .least = 1,
+                 .most = 1'000'000'000, .absent = "no limit", .example = "500");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, network_in, {}, .text = "Bytes a second that a node receives",
+                 .key = "network_in", .unit = ValueUnit::bytes_per_second, .absent = "no limit",
+                 .example = "100MiB/s");
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, network_out, {}, .text = "Bytes a second that a node sends",
+                 .key = "network_out", .unit = ValueUnit::bytes_per_second, .absent = "no limit",
+                 .example = "100MiB/s");
+  VIRTRAIN_FIELD(std::optional<double>, llc, {},
+                 .text = "Share of each last-level cache that a node may fill, by resctrl", .key = "llc",
+                 .least = 0, .most = 1, .unit = ValueUnit::share, .absent = "no limit", .example = "50%");
+  VIRTRAIN_FIELD(std::optional<double>, memory_bandwidth, {},
+                 .text = "Share of each socket's memory bandwidth, by resctrl", .key = "memory_bandwidth",
+                 .least = 0, .most = 1, .unit = ValueUnit::share, .absent = "no limit", .example = "50%");
+
+  bool of_resctrl() const { return llc || memory_bandwidth; }
+  bool of_disk() const { return disk_read || disk_write || disk_read_iops || disk_write_iops; }
+  bool of_network() const { return network_in || network_out; }
+};
+
 inline constexpr const char* mirror_image = "mirror";
 inline constexpr const char* host_cpu_model = "host";
 
+/// "mirror", or an absolute path.
+bool is_image(const std::string& text);
+/// "host", or a name such as libvirt's models have.
+bool is_cpu_model(const std::string& text);
+/// "on", "off", or an absolute path.
+bool is_nccl_topology(const std::string& text);
+
 /// The size and properties of a guest, and of the bare-metal slice of the same size.
 struct GuestSpec {
-  std::string image = mirror_image;  ///< or the absolute path of a disk image with cloud-init
-  std::int64_t vcpus = 1;
-  std::uint64_t memory_bytes = 0;
-  Pinning pinning = Pinning::cores;
-  Smt smt = Smt::any;
-  std::string cpu_model = host_cpu_model;  ///< or a name of libvirt's, "Skylake-Server-IBRS"
-  bool hugepages = false;
-  PciTopology topology = PciTopology::host;
-  MemoryEncryption memory_encryption = MemoryEncryption::none;
-  GuestNetwork network = {};
-  std::string nccl_topology = "on";  ///< off, or the absolute path of a file for NCCL_TOPO_FILE
-  EmulatorThreads emulator_threads = EmulatorThreads::apart;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(
+      std::string, image, mirror_image,
+      .text =
+          "mirror (this host's own packages), or the absolute path of a qcow2 or raw image with cloud-init",
+      .key = "image", .most = 4096, .pattern = "^(mirror|/.+)$", .fits = is_image,
+      .refusal =
+          "is neither mirror nor the absolute path of a qcow2 or raw image with cloud-init (allowed: mirror, "
+          "/path/to/image.qcow2)",
+      .example = "/var/lib/images/debian-12.qcow2");
+  VIRTRAIN_FIELD(std::int64_t, vcpus, 1, .text = "Cores of each node", .key = "vcpus", .least = 1,
+                 .most = 1024, .required = true, .example = "32");
+  VIRTRAIN_FIELD(std::uint64_t, memory_bytes, 0, .text = "Memory of each node, in KiB, MiB, GiB or TiB",
+                 .key = "memory", .least = 128LL << 20, .most = 64LL << 40, .unit = ValueUnit::bytes,
+                 .required = true, .example = "64GiB");
+  VIRTRAIN_FIELD(Pinning, pinning, Pinning::cores,
+                 .text =
+                     "cores: each vCPU has a core; numa: the same, and all cores of a node are of one NUMA "
+                     "node; none: the kernel chooses",
+                 .key = "pinning");
+  VIRTRAIN_FIELD(Smt, smt, Smt::any,
+                 .text =
+                     "Threads of the host's cores that vCPUs have: any; siblings: both of a core before the "
+                     "next core; apart: one of each core, whose other stays idle",
+                 .key = "smt");
+  VIRTRAIN_FIELD(
+      std::string, cpu_model, host_cpu_model,
+      .text = "CPU that VMs see: host, or a model of libvirt's (virsh cpu-models x86_64)", .key = "cpu_model",
+      .most = 64, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", .fits = is_cpu_model,
+      .refusal = "is not allowed (allowed: host, or the name of a CPU model such as Skylake-Server-IBRS)",
+      .example = "Skylake-Server-IBRS");
+  VIRTRAIN_FIELD(bool, hugepages, false, .text = "Memory from the host's huge pages", .key = "hugepages");
+  VIRTRAIN_FIELD(
+      PciTopology, topology, PciTopology::host,
+      .text = "How a VM's devices hang together: as on the host, by NUMA node, or all below one root complex",
+      .key = "topology");
+  VIRTRAIN_FIELD(MemoryEncryption, memory_encryption, MemoryEncryption::none,
+                 .text =
+                     "Confidential VMs of AMD (sev-snp) or Intel (tdx); bounce: VMs copy what devices read "
+                     "and write, as confidential VMs do, without encryption",
+                 .key = "memory_encryption", .dashes = true);
+  VIRTRAIN_FIELD(GuestNetwork, network, {}, .text = "The network device of each node", .key = "network",
+                 .absent = "one pair of queues, and libvirt chooses vhost");
+  VIRTRAIN_FIELD(std::string, nccl_topology, "on",
+                 .text =
+                     "NCCL_TOPO_FILE in VMs with GPUs: on (made from the host's switches and links), off, or "
+                     "the absolute path of a file",
+                 .key = "nccl_topology", .most = 4096, .pattern = "^(on|off|/.+)$", .fits = is_nccl_topology,
+                 .refusal = "is not allowed (allowed: on, off, or the absolute path of a topology file)",
+                 .example = "off");
+  VIRTRAIN_FIELD(
+      EmulatorThreads, emulator_threads, EmulatorThreads::apart,
+      .text = "QEMU's helper threads: apart (on cores that no node has, if there are any), or on_vcpus",
+      .key = "emulator_threads");
   NodeLimits limits = {};  ///< of each node whose tenant has none of its own
 
   bool operator==(const GuestSpec&) const = default;

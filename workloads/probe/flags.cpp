@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "common/error.h"
+#include "common/model/workload.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
@@ -21,6 +22,13 @@ constexpr std::uint64_t most_bytes = 4ULL << 30;
 constexpr std::uint64_t most_round_trip_bytes = std::numeric_limits<int>::max();
 
 using Names = std::vector<std::string>;
+
+/// The range that a scenario's workload has for the same setting.
+template <typename Value>
+CLI::Range range_of(Value Workload::*member) {
+  const auto is = property_of(member);
+  return {is.least, is.most};
+}
 
 Names together(std::initializer_list<Names> lists) {
   Names names;
@@ -100,7 +108,7 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
       ->capture_default_str();
   app.add_option("--threads", flags.threads,
                  "Threads of triad, memory_copy, gemm and convolutions (default: cores it may run on)")
-      ->check(CLI::Range(1, 1024));
+      ->check(range_of(&Workload::threads));
   CLI::Option* bytes_option = app.add_option("--bytes", bytes,
                                              "One array of triad and memory_copy (default: 4 times the "
                                              "last-level cache), or what is copied to, from or "
@@ -112,10 +120,10 @@ ParsedFlags parse_flags(int argc, const char* const* argv) {
                  "Rows and columns of each matrix (default: 2048, of a GPU 4096)")
       ->check(CLI::Range(16, 32768));
   app.add_option("--batch_size", flags.batch_size, "Images of convolutions")
-      ->check(CLI::Range(1, 4096))
+      ->check(range_of(&Workload::batch_size))
       ->capture_default_str();
   app.add_option("--image_size", flags.image_size, "Their height and width")
-      ->check(CLI::Range(32, 1024))
+      ->check(range_of(&Workload::image_size))
       ->capture_default_str();
   app.add_option("--gpu", flags.gpu, "Which GPU, as CUDA counts; of several ranks on a host the first rank's")
       ->check(CLI::Range(0, 63))

@@ -1,49 +1,95 @@
 #pragma once
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "common/model/described.h"
 #include "common/model/workload.h"
-#include "common/text/json.h"
 #include "harness/scenario/yaml/yaml_reader.h"
 
 // The decoder of described records: their rows say what a scenario may say.
 
 namespace virtrain::harness {
 
-inline About about(const Property& is) {
-  About about{.text = is.text, .absent = is.absent};
-  if (is.example != nullptr) {
-    const auto example = parse_json_or_null(is.example);
-    about.example = example.is_null() ? Schema(is.example) : Schema(example);
-  }
-  return about;
-}
+/// What the schema says of the field.
+About about(const Property& is);
 
 /// Environment variables, which have rules of their own.
 void read_environment(MapReader& in, const Property& is, Variables& into);
+/// A text that is one of few words or has a form.
+void read_text(MapReader& in, const Property& is, std::string& into);
+/// A number of bytes a second, "100MiB/s".
+std::optional<std::uint64_t> read_rate(MapReader& in, const Property& is);
+
+/// A number as its unit has it. CPU time depends on the node's cores: whoever
+/// knows them reads it.
+template <typename Number>
+std::optional<Number> read_number(MapReader& in, const Property& is, const About& about) {
+  const Range range{is.least, is.most};
+  if (is.unit == ValueUnit::cores) { return std::nullopt; }
+  if constexpr (std::is_same_v<Number, double>) {
+    return is.unit == ValueUnit::share
+               ? in.share(is.key, static_cast<double>(is.least), static_cast<double>(is.most), about)
+               : in.number(is.key, range, about);
+  } else {
+    if (is.unit == ValueUnit::bytes_per_second) { return read_rate(in, is); }
+    if (is.unit == ValueUnit::bytes) {
+      return in.size_bytes(is.key, static_cast<std::uint64_t>(is.least), static_cast<std::uint64_t>(is.most),
+                           about);
+    }
+    return is.unit == ValueUnit::mib ? in.size_mib(is.key, range, about) : in.integer(is.key, range, about);
+  }
+}
+
+/// The words of an enumeration as scenarios have them.
+template <DescribedEnum E>
+std::vector<std::string> scenario_words(const Property& is) {
+  auto words = enum_names<E>();
+  for (auto& word : words) {
+    if (is.dashes) { std::ranges::replace(word, '_', '-'); }
+  }
+  return words;
+}
+
+template <DescribedRecord Record>
+void read_fields(MapReader& in, Record& into);
 
 template <typename Value>
 void read_field(MapReader& in, const Property& is, Value& into) {
-  const Range range{is.least, is.most};
-  if constexpr (is_optional<Value>) {
-    const auto value = is.unit == ValueUnit::mib ? in.size_mib(is.key, range, about(is))
-                                                 : in.integer(is.key, range, about(is));
-    if (value) { into = *value; }
+  About of_field = about(is);
+  if constexpr (std::is_same_v<Value, std::optional<bool>>) {
+    if (const auto word = in.one_of(is.key, {"off", "on"}, of_field)) { into = *word == 1; }
+  } else if constexpr (is_optional<Value>) {
+    if (const auto value = read_number<typename Value::value_type>(in, is, of_field)) { into = *value; }
+  } else if constexpr (std::is_same_v<Value, bool>) {
+    in.boolean(is.key, into, is.text);
   } else if constexpr (DescribedEnum<Value>) {
-    in.one_of(is.key, into, is.text);
+    const auto words = scenario_words<Value>(is);
+    of_field.fallback = words[static_cast<std::size_t>(into)];
+    if (const auto word = in.one_of(is.key, words, of_field)) { into = enum_values<Value>()[*word]; }
+  } else if constexpr (DescribedRecord<Value>) {
+    if (const auto child = in.child(is.key, of_field)) {
+      MapReader inner(*child, is.key, in.diagnostics());
+      read_fields(inner, into);
+      inner.finish();
+    }
   } else if constexpr (std::is_same_v<Value, std::string>) {
-    in.one_of(is.key, {is.only_word}, {.text = is.text, .fallback = into});
+    read_text(in, is, into);
   } else if constexpr (std::is_same_v<Value, Variables>) {
     read_environment(in, is, into);
   } else {
-    auto value = static_cast<std::int64_t>(into);
-    in.integer(is.key, range, value, is.text);
-    into = static_cast<Value>(value);
+    if (!is.required) { of_field.fallback = into; }
+    if (const auto value = read_number<Value>(in, is, of_field)) { into = *value; }
   }
 }
 
 /// Reads every field that has a key; what the file does not say stays as it is.
-template <typename Record>
+template <DescribedRecord Record>
 void read_fields(MapReader& in, Record& into) {
+  for_each_field<Record>([&](const auto& field) {
+    if (field.is.required) { in.require(field.is.key); }
+  });
   for_each_field<Record>([&](const auto& field) {
     if (field.is.key != nullptr) { read_field(in, field.is, into.*field.member); }
   });

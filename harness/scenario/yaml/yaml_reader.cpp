@@ -316,6 +316,20 @@ std::optional<std::int64_t> MapReader::integer(const std::string& key, Range ran
   return field ? read_integer(*field, key, range, diagnostics_) : std::nullopt;
 }
 
+std::optional<double> MapReader::number(const std::string& key, Range range, const About& about) {
+  const auto expected = fmt::format("a number from {} to {}", range.least, range.most);
+  const Schema schema{{"type", "number"}, {"minimum", range.least}, {"maximum", range.most}};
+  return parsed(key, about,
+                {.schema = schema,
+                 .expected = expected.c_str(),
+                 .allowed = "allowed (allowed: " + expected + ")",
+                 .plain = true},
+                [&](const std::string& text) {
+                  return within(parse_number(text), static_cast<double>(range.least),
+                                static_cast<double>(range.most));
+                });
+}
+
 std::optional<bool> MapReader::boolean(const std::string& key, const About& about) {
   Scalar rules{.schema = {{"type", "boolean"}},
                .expected = "true or false",

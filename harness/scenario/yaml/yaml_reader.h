@@ -134,6 +134,7 @@ class MapReader {
   /// [a-z0-9][a-z0-9._-]*
   std::optional<std::string> name(const std::string& key, const About& about);
   std::optional<std::int64_t> integer(const std::string& key, Range range, const About& about);
+  std::optional<double> number(const std::string& key, Range range, const About& about);
   std::optional<bool> boolean(const std::string& key, const About& about);
   std::optional<std::uint64_t> size_bytes(const std::string& key, std::uint64_t least, std::uint64_t most,
                                           const About& about);
