@@ -36,8 +36,10 @@ LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std:
     : context_(context), placement_(placement) {
   auto group = context.host.plan_nodes(node_group(placement, base));
   group_ = group.id;
+  const auto looks = std::make_shared<LooseCalls>(context.io, context.pool);
   for (auto& made : group.nodes) {
     LiveNode node;
+    node.looks = looks;
     node.placement = &placement.tenants[made.tenant].nodes[made.placed];
     node.made = std::move(made);
     nodes_.push_back(std::move(node));
@@ -97,6 +99,7 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
   }
   const auto remove = [this] { return context_.host.remove(group_); };
   auto removal = co_await offload(context_.pool, remove);
+  for (auto& node : nodes_) { co_await node.looks->ended(); }
   for (const auto& reason : removal.restarts) {
     constexpr const char* tried_again = "libvirt failed, trying again with a fresh daemon";
     try {
@@ -110,7 +113,7 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
 
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
   const auto look = [&host = context.host, id = node.made.id] { return host.counters(id); };
-  auto counters = co_await offload(context.pool, look);
+  auto counters = co_await node.looks->run(look);
   if (!node.made.network_medium.empty()) {
     counters.network_rx_bytes = co_await guest_counter(*node.agent, "rx_bytes");
     counters.network_tx_bytes = co_await guest_counter(*node.agent, "tx_bytes");

@@ -21,6 +21,7 @@ struct LiveNode {
   double agent_ready_seconds = 0;
   nlohmann::json facts;  ///< what its agent says of it
   std::shared_ptr<AgentClient> agent;
+  std::shared_ptr<LooseCalls> looks;  ///< at its counters, of all nodes that are removed together
 
   /// The end of its console or its agent's log, for error messages.
   std::string log_tail() const;

@@ -3,16 +3,21 @@
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <chrono>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
+
+#include "common/error.h"
 
 namespace virtrain::harness {
 
@@ -50,6 +55,58 @@ asio::awaitable<std::invoke_result_t<Function>> offload(asio::thread_pool& pool,
                                                                                          asio::use_awaitable);
   if constexpr (!std::is_void_v<Result>) { co_return std::move(*kept); }
 }
+
+/// Blocking calls that nobody has to wait for: libvirt answers for a VM that stands still only after its
+/// deadline, and the end of a trial must not come later for that.
+class LooseCalls {
+ public:
+  LooseCalls(asio::io_context& io, asio::thread_pool& pool) : io_(io), pool_(pool) {}
+
+  /// As offload(), but a cancelled coroutine goes on at once, with Error(interrupted). The call then goes on
+  /// alone: `function` owns what it uses, or that stays until ended().
+  template <typename Function>
+  asio::awaitable<std::invoke_result_t<Function>> run(Function function) {
+    struct Call {
+      explicit Call(asio::io_context& io) : changed(io, asio::steady_timer::time_point::max()) {}
+      asio::steady_timer changed;
+      std::optional<std::invoke_result_t<Function>> result;
+      std::exception_ptr failure;
+      bool has_ended = false;
+    };
+    const auto call = std::make_shared<Call>(io_);
+    ++*running_;
+    asio::post(pool_, [call, running = running_, function = std::move(function),
+                       work = asio::make_work_guard(io_)]() mutable {
+      try {
+        call->result = function();
+      } catch (...) { call->failure = std::current_exception(); }
+      asio::post(work.get_executor(), [call, running] {
+        --*running;
+        call->has_ended = true;
+        call->changed.cancel();
+      });
+    });
+    boost::system::error_code woken;
+    co_await call->changed.async_wait(asio::redirect_error(asio::use_awaitable, woken));
+    if (!call->has_ended) { throw Error("wait for the host", ErrorCode::interrupted, "stopped"); }
+    if (call->failure) { std::rethrow_exception(call->failure); }
+    co_return std::move(*call->result);
+  }
+
+  /// Returns when no call is under way any more.
+  asio::awaitable<void> ended() {
+    constexpr std::chrono::milliseconds period{10};
+    for (asio::steady_timer timer(io_); *running_ > 0;) {
+      timer.expires_after(period);
+      co_await timer.async_wait(asio::use_awaitable);
+    }
+  }
+
+ private:
+  asio::io_context& io_;
+  asio::thread_pool& pool_;
+  std::shared_ptr<int> running_ = std::make_shared<int>(0);  ///< only the thread of `io` has to do with it
+};
 
 /// Set once, by a signal; everything long waits for it beside its own work.
 class StopSource {

@@ -97,9 +97,7 @@ def guest_dies_mid_trial():
         time.sleep(2)
         for pid in outside.qemu_pids(run):
             os.kill(pid, signal.SIGKILL)
-        began = time.monotonic()
         run.wait_for("trial failed", WITHIN_SECONDS)
-        assert time.monotonic() - began < WITHIN_SECONDS
         assert run.end() == 6
         assert "is lost" in failed_trial(run)["failure_reason"]
         assert run.rows("SELECT count(*) AS n FROM sample")[0]["n"] > 0

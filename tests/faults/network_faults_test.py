@@ -38,9 +38,7 @@ def cut(run, arm):
 
 
 def fails_in_time(run, words):
-    began = time.monotonic()
     run.wait_for("trial failed", WITHIN_SECONDS)
-    assert time.monotonic() - began < WITHIN_SECONDS
     assert run.end() == 6, run.log[-5:]
     (row,) = run.rows("SELECT status, failed_stage, failure_reason FROM trial")
     assert row["status"] == "failed" and re.search(words, row["failure_reason"]), row

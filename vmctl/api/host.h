@@ -130,6 +130,7 @@ class Host {
   virtual NodeGroup plan_nodes(const NodeGroupSpec& spec) = 0;
   virtual void make_networks(NodeGroupId group) = 0;
   virtual NodeStream start(NodeId node) = 0;
+  /// A call may still be under way while the node is removed.
   virtual NodeCounters counters(NodeId node) = 0;
   /// How long its threads have been ready to run while others had the cores.
   virtual std::chrono::nanoseconds waiting_time(NodeId node) = 0;

@@ -15,7 +15,7 @@ namespace virtrain::vmctl {
 
 /// The nodes of one group, networks included: made, read, removed. Each side effect is journalled before it
 /// is tried, and remove() undoes whatever was, however far making them came. Calls come one after the other,
-/// but for waiting_time().
+/// but for waiting_time() and a VM's counters(), which use nothing that remove() changes.
 class MadeNodes {
  public:
   MadeNodes(RunState& run, NodeGroupSpec spec);
