@@ -397,10 +397,10 @@ asio::awaitable<void> TenantJob::wait_until(const char* what, std::function<bool
   };
   const bool in_time = co_await waiter_.until(done, deadline);
   if (!in_time) {
-    throw Error(what, ErrorCode::timeout,
-                fmt::format("not within {} s{}",
-                            std::chrono::duration_cast<std::chrono::seconds>(deadline.total()).count(),
-                            behind("; its last output:\n")));
+    throw Error(
+        what, ErrorCode::timeout,
+        fmt::format("not within {} s{}", std::chrono::round<std::chrono::seconds>(deadline.total()).count(),
+                    behind("; its last output:\n")));
   }
 }
 

@@ -73,6 +73,9 @@ int main(int argc, char** argv) {
   const std::string fault = variable("FAULT");
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
+  if (const std::string told = variable("FAKE_HOSTNAME"); !told.empty()) {  // of a FakeHost's node
+    host[told.copy(host, sizeof host - 1)] = '\0';
+  }
   if (fault == "silent") { ::pause(); }
   std::printf(
       R"({"record":"hello","rank":0,"size":1,"local_rank":0,"hostname":"%s","pid":%d,"isa":"none","threads":1,)"

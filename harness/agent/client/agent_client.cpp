@@ -51,7 +51,8 @@ AgentClient::AgentClient(asio::io_context& io, std::string node, UniqueFd channe
     : io_(io),
       node_(std::move(node)),
       connection_(std::make_shared<Connection>(io, std::move(channel))),
-      announcement_(io, asio::steady_timer::time_point::max()) {}
+      announcement_(io, asio::steady_timer::time_point::max()),
+      silence_watch_(io) {}
 
 asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   last_heard_ns_ = monotonic_ns();
@@ -113,10 +114,11 @@ asio::awaitable<void> AgentClient::receive_frames() {
 }
 
 asio::awaitable<void> AgentClient::watch_silence() {
-  asio::steady_timer timer(io_);
+  auto& timer = silence_watch_;
+  error_code woken;
   while (!lost_ && !closed_) {
     timer.expires_after(ping_period);
-    co_await timer.async_wait(asio::use_awaitable);
+    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, woken));
     if (lost_ || closed_) { co_return; }
     // Where this process itself stood still, what the agent said meanwhile is yet to be read.
     const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - timer.expiry();
@@ -156,6 +158,7 @@ void AgentClient::close() {
 void AgentClient::wake_all() {
   connection_->close();
   announcement_.cancel();
+  silence_watch_.cancel();
   for (auto& [id, pending] : pending_) { pending->done.cancel(); }
   auto processes = std::exchange(processes_, {});
   for (const auto& [id, process] : processes) {

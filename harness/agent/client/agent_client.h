@@ -124,7 +124,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   std::int64_t next_id_ = 1;
   ClockOffset clock_;
   bool announced_ = false;
-  asio::steady_timer announcement_;
+  asio::steady_timer announcement_, silence_watch_;
   std::int64_t last_heard_ns_ = 0;
   std::chrono::nanoseconds waited_when_heard_{};
   std::optional<std::string> lost_;

@@ -1,0 +1,555 @@
+#include "tests/support/fake_host.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "common/system/time.h"
+#include "common/text/cpu_list.h"
+#include "harness/agent/frame.h"
+
+namespace virtrain::test {
+namespace {
+
+using harness::Frame;
+using vmctl::NodeFacts;
+using vmctl::NodeGroupId;
+using vmctl::NodeId;
+
+constexpr int agents_fd = 100;
+constexpr std::uint64_t gib = 1ULL << 30;
+
+bool write_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent <= 0) { return false; }
+    bytes.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  return true;
+}
+
+}  // namespace
+
+/// An agent's process, and the thread through which its stream goes.
+class FakeHost::Node {
+ public:
+  Node(const std::filesystem::path& agent, const NodeFacts& facts, const std::string& hostname,
+       std::vector<PlantedInStream> faults)
+      : facts_(facts), hostname_(hostname), faults_(std::move(faults)) {
+    auto to_agent = make_socketpair(), to_coordinator = make_socketpair();
+    agent_ = std::move(to_agent[0]);
+    coordinator_ = std::move(to_coordinator[0]);
+    outer_ = std::move(to_coordinator[1]);
+    spawn(agent, to_agent[1].get());
+    relay_ = std::thread([this] { relay(); });
+  }
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  ~Node() {
+    // An agent whose stream ends takes what it started with it.
+    ::shutdown(agent_.get(), SHUT_RDWR);
+    ::shutdown(coordinator_.get(), SHUT_RDWR);
+    relay_.join();
+    constexpr std::chrono::seconds patience{5};
+    const auto end = std::chrono::steady_clock::now() + patience;
+    while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > end) { kill(); }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  UniqueFd take_stream() { return std::move(outer_); }
+  void kill() const { ::kill(pid_, SIGKILL); }
+
+ private:
+  void spawn(const std::filesystem::path& program, int fd) {
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, fd, agents_fd);
+    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, facts_.log.c_str(),
+                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
+    std::vector<std::string> words{program, "--fd", std::to_string(agents_fd)};
+    std::vector<std::string> variables{"FAKE_HOSTNAME=" + hostname_};
+    for (char** one = environ; *one != nullptr; ++one) { variables.emplace_back(*one); }
+    const auto pointers = [](std::vector<std::string>& texts) {
+      std::vector<char*> all;
+      for (auto& text : texts) { all.push_back(text.data()); }
+      all.push_back(nullptr);
+      return all;
+    };
+    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, pointers(words).data(),
+                                    pointers(variables).data());
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) { throw errno_error("start " + program.string(), error); }
+  }
+
+  void relay() {
+    bool coordinator_speaks = true;
+    while (true) {
+      pollfd ready[] = {{agent_.get(), POLLIN, 0}, {coordinator_speaks ? coordinator_.get() : -1, POLLIN, 0}};
+      if (::poll(ready, 2, -1) < 0) { continue; }
+      if (ready[1].revents != 0 && !from_coordinator()) {
+        coordinator_speaks = false;
+        ::shutdown(agent_.get(), SHUT_WR);  // the agent ends, and so does its side
+      }
+      if (ready[0].revents != 0 && !from_agent()) { break; }
+    }
+    ::shutdown(coordinator_.get(), SHUT_RDWR);
+  }
+
+  bool from_coordinator() {
+    char bytes[65536];
+    const auto got = ::read(coordinator_.get(), bytes, sizeof bytes);
+    return got > 0 && write_all(agent_.get(), {bytes, static_cast<std::size_t>(got)});
+  }
+
+  bool from_agent() {
+    char bytes[65536];
+    const auto got = ::read(agent_.get(), bytes, sizeof bytes);
+    if (got <= 0) { return false; }
+    decoder_.feed({bytes, static_cast<std::size_t>(got)});
+    while (auto frame = decoder_.next()) {
+      if (!pass_on(std::move(*frame))) { return false; }
+    }
+    return true;
+  }
+
+  /// False: nothing more comes.
+  bool pass_on(Frame frame) {
+    const auto type = frame.message.value("type", "");
+    if (type == "hello") { replace_facts(frame.message["facts"]); }
+    const int nth = ++seen_[type];
+    for (const auto& fault : faults_) {
+      if (fault.type != type || fault.nth != nth) { continue; }
+      switch (fault.fault) {
+        case StreamFault::closes:
+          kill();
+          return false;
+        case StreamFault::goes_silent:
+          is_silent_ = true;
+          break;
+        case StreamFault::floods:
+          for (const auto bytes = encode(frame); write_all(coordinator_.get(), bytes);) {}
+          return false;
+        case StreamFault::sends_no_frame:
+          return write_all(coordinator_.get(), std::string(1000, 'x'));
+      }
+    }
+    // A coordinator that hears no more may still speak.
+    if (!is_silent_) { write_all(coordinator_.get(), encode(frame)); }
+    return true;
+  }
+
+  /// By those of the node that it stands for.
+  void replace_facts(nlohmann::json& facts) const {
+    facts["hostname"] = hostname_;
+    facts["cpus"] = format_cpu_list(facts_.cores);
+    facts["memory_limit_bytes"] = facts_.memory_bytes;
+    if (facts_.has_own_kernel) { facts["boot_id"] = facts_.uuid; }
+  }
+
+  const NodeFacts facts_;
+  const std::string hostname_;
+  const std::vector<PlantedInStream> faults_;
+  UniqueFd agent_, coordinator_, outer_;
+  pid_t pid_ = -1;
+  harness::FrameDecoder decoder_;
+  std::map<std::string, int> seen_;
+  bool is_silent_ = false;
+  std::thread relay_;
+};
+
+FakeHost::FakeHost(std::filesystem::path folder, std::filesystem::path agent,
+                   std::map<std::string, std::filesystem::path> programs)
+    : folder_(std::move(folder)), agent_(std::move(agent)), programs_(std::move(programs)) {}
+FakeHost::~FakeHost() = default;
+
+// --- for tests
+
+void FakeHost::plant_fault(const std::string& method, Fault fault, int nth) {
+  faults_.insert_or_assign({method, nth}, std::move(fault));
+}
+
+void FakeHost::plant_in_stream(NodeId node, const std::string& type, StreamFault fault, int nth) {
+  stream_faults_.insert({node, {type, fault, nth}});
+}
+
+int FakeHost::calls(const std::string& method) const {
+  const std::scoped_lock lock(mutex_);
+  const auto found = calls_.find(method);
+  return found == calls_.end() ? 0 : found->second;
+}
+
+std::set<std::string> FakeHost::left() const {
+  const std::scoped_lock lock(mutex_);
+  return made_;
+}
+
+std::optional<bool> FakeHost::ended() const {
+  return ended_;
+}
+
+vmctl::Inventory FakeHost::small_inventory() {
+  vmctl::Inventory inventory;
+  inventory.hostname = "fake";
+  inventory.memory_bytes = inventory.available_memory_bytes = 64 * gib;
+  inventory.numa_nodes.push_back({0, 64 * gib, 0, 0});
+  for (int core = 0; core < 4; ++core) { inventory.cores.push_back({core, 0}); }
+  inventory.cpu_flags = {"vmx"};
+  inventory.has_kvm_device = true;
+  vmctl::HostDevice device;
+  device.function.address = "0000:65:00.0";
+  device.function.iommu_group = 1;
+  device.function.iommu_group_members = {device.function.address};
+  device.device_class = vmctl::DeviceClass::other;
+  device.mechanism = vmctl::Mechanism::passthrough;
+  inventory.other_devices.push_back(std::move(device));
+  return inventory;
+}
+
+void FakeHost::enter(const std::string& method) {
+  std::unique_lock lock(mutex_);
+  const int nth = ++calls_[method];
+  auto found = faults_.find({method, nth});
+  if (found == faults_.end()) { found = faults_.find({method, 0}); }
+  if (found == faults_.end()) { return; }
+  const auto fault = found->second;
+  const auto end = std::chrono::steady_clock::now() + fault.delay;
+  while (std::chrono::steady_clock::now() < end) { changed_.wait_until(lock, end); }
+  if (fault.until_cancelled) {
+    changed_.wait(lock, [this] { return cancelled_; });
+    throw Error(method, ErrorCode::interrupted, "cancelled");
+  }
+  if (fault.error) { throw *fault.error; }
+}
+
+void FakeHost::note(const std::string& made) {
+  const std::scoped_lock lock(mutex_);
+  made_.insert(made);
+}
+
+void FakeHost::strike_off(const std::string& made) {
+  const std::scoped_lock lock(mutex_);
+  made_.erase(made);
+}
+
+// --- what is there
+
+vmctl::Inventory FakeHost::inventory(bool) {
+  enter("inventory");
+  return small_inventory();
+}
+
+std::map<std::string, std::string> FakeHost::fingerprint() {
+  enter("fingerprint");
+  return {{"hostname", "fake"}, {"boot_id", "00000000-0000-4000-8000-00000000b001"}, {"kernel", "6.1.0"}};
+}
+
+vmctl::DeviceListing FakeHost::devices() {
+  enter("devices");
+  return {};
+}
+
+std::vector<int> FakeHost::numa_nodes_of(const std::vector<int>& cores) {
+  return std::vector<int>(cores.size(), 0);
+}
+
+std::string FakeHost::planned_xml(const vmctl::NodeGroupSpec&, std::size_t, std::size_t, NodeId, bool) {
+  enter("planned_xml");
+  return "<domain/>";
+}
+
+std::string FakeHost::nccl_topology_of(const std::string&) {
+  enter("nccl_topology_of");
+  return "";
+}
+
+std::string FakeHost::domain_xml_of(const std::string& domain) {
+  enter("domain_xml_of");
+  throw Error("read the XML of " + domain, ErrorCode::not_found, "there is no such domain");
+}
+
+std::filesystem::path FakeHost::log_root() {
+  return folder_;
+}
+
+void FakeHost::record(const std::filesystem::path&) {
+  enter("record");
+}
+
+// --- checks
+
+std::vector<Finding> FakeHost::examine(const vmctl::Inventory&, vmctl::HostMode) {
+  enter("examine");
+  return {};
+}
+
+std::vector<Finding> FakeHost::examine_devices(const vmctl::Inventory&) {
+  enter("examine_devices");
+  return {};
+}
+
+std::vector<Finding> FakeHost::examine_devices(const vmctl::Inventory&,
+                                               const std::vector<vmctl::DeviceDemand>&) {
+  enter("examine_devices");
+  return {};
+}
+
+vmctl::Privileges FakeHost::privileges() {
+  enter("privileges");
+  return {};
+}
+
+std::string FakeHost::lacks_user_namespaces() {
+  enter("lacks_user_namespaces");
+  return "";
+}
+
+std::string FakeHost::lacks_system_libvirt() {
+  enter("lacks_system_libvirt");
+  return "";
+}
+
+std::string FakeHost::closed_to_qemu() {
+  enter("closed_to_qemu");
+  return "";
+}
+
+std::vector<std::string> FakeHost::lacks_limits(vmctl::NodeKind, const vmctl::NodeLimits&) {
+  enter("lacks_limits");
+  return {};
+}
+
+void FakeHost::check_guest(const vmctl::GuestSpec&) {
+  enter("check_guest");
+}
+
+vmctl::CudaHost FakeHost::look_at_cuda(const std::string&) {
+  enter("look_at_cuda");
+  return {};
+}
+
+// --- a run
+
+std::filesystem::path FakeHost::begin(const vmctl::RunSpec& run) {
+  enter("begin");
+  ended_.reset();
+  cancelled_ = false;
+  experiment_ = run.experiment;
+  note("run");
+  return folder_;
+}
+
+void FakeHost::acquire(const std::vector<std::string>&) {
+  enter("acquire");
+  note("resources");
+}
+
+void FakeHost::end(bool stored) {
+  enter("end");
+  ended_ = stored;
+  strike_off("resources");
+  if (stored) { strike_off("run"); }
+}
+
+vmctl::ImageFacts FakeHost::make_image(const vmctl::ImageSpec& spec) {
+  enter("make_image");
+  return {"0123", spec.image, "6.1.0", true, Virtualization::kvm, ""};
+}
+
+void FakeHost::cancel() {
+  const std::scoped_lock lock(mutex_);
+  cancelled_ = true;
+  changed_.notify_all();
+}
+
+void FakeHost::keep_services_away(const std::vector<vmctl::DeviceGrant>&) {
+  enter("keep_services_away");
+  note("services");
+}
+
+std::size_t FakeHost::lend(const std::vector<vmctl::DeviceGrant>& grants, const vmctl::CardSettings&) {
+  enter("lend");
+  for (const auto& grant : grants) { note("device " + grant.address); }
+  return grants.size();
+}
+
+void FakeHost::set(const std::vector<vmctl::DeviceGrant>&, const vmctl::DeviceSettings&) {
+  enter("set");
+}
+
+std::vector<std::string> FakeHost::give_back() {
+  std::vector<std::string> failures;
+  try {
+    enter("give_back");
+  } catch (const Error& error) { failures.emplace_back(error.what()); }
+  if (failures.empty()) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(made_, [](const auto& name) { return name.starts_with("device "); });
+  }
+  return failures;
+}
+
+std::vector<std::string> FakeHost::end_lending() {
+  auto failures = give_back();
+  try {
+    enter("end_lending");
+  } catch (const Error& error) { failures.emplace_back(error.what()); }
+  strike_off("services");
+  return failures;
+}
+
+vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
+  enter("plan_nodes");
+  vmctl::NodeGroup group{next_node_, {}};
+  const bool in_vms = spec.kind == vmctl::NodeKind::vm;
+  for (std::size_t t = 0; t < spec.tenants.size(); ++t) {
+    for (std::size_t n = 0; n < spec.tenants[t].size(); ++n) {
+      const auto& planned = spec.tenants[t][n];
+      NodeFacts facts;
+      facts.id = next_node_++;
+      facts.tenant = t;
+      facts.placed = n;
+      facts.has_own_kernel = in_vms;
+      facts.kind = in_vms ? "vm" : "slice";
+      facts.name = fmt::format("{}-{}", facts.kind, facts.id);
+      facts.starting = "start " + facts.name;
+      if (in_vms) { facts.uuid = fmt::format("00000000-0000-4000-8000-{:012}", facts.id); }
+      facts.cores = planned.cores;
+      facts.memory_bytes = planned.memory_bytes;
+      facts.numa_node = planned.numa_node;
+      facts.log = folder_ / (facts.name + ".log");
+      facts.cache_home = (folder_ / (facts.name + ".cache")).string();
+      facts.temporary_folder = folder_.string();
+      for (const auto& [name, program] : programs_) { facts.programs[name] = program.string(); }
+      hostnames_[facts.id] = planned.hostname;
+      facts_[facts.id] = facts;
+      group.nodes.push_back(std::move(facts));
+    }
+  }
+  groups_[group.id] = group.nodes;
+  return group;
+}
+
+void FakeHost::make_networks(NodeGroupId group) {
+  note(fmt::format("network {}", group));
+  enter("make_networks");
+}
+
+vmctl::NodeStream FakeHost::start(NodeId node) {
+  note(fmt::format("node {}", node));
+  enter("start");
+  std::vector<PlantedInStream> faults;
+  const auto [first, end] = stream_faults_.equal_range(node);
+  for (auto fault = first; fault != end; ++fault) { faults.push_back(fault->second); }
+  const auto started_ns = monotonic_ns();
+  auto& made = nodes_[node] =
+      std::make_unique<Node>(agent_, facts_.at(node), hostnames_.at(node), std::move(faults));
+  return {made->take_stream(), started_ns, facts_.at(node).has_own_kernel ? "<domain/>" : ""};
+}
+
+vmctl::NodeCounters FakeHost::counters(NodeId) {
+  enter("counters");
+  return {};
+}
+
+std::chrono::nanoseconds FakeHost::waiting_time(NodeId) {
+  return {};
+}
+
+std::string FakeHost::last_words(NodeId) {
+  enter("last_words");
+  return "";
+}
+
+void FakeHost::kill(NodeId node) {
+  enter("kill");
+  nodes_.at(node)->kill();
+}
+
+void FakeHost::await_end(NodeId) {
+  enter("await_end");
+}
+
+vmctl::GuestTopology FakeHost::check_topology(NodeId, const std::vector<vmctl::PciFunction>&,
+                                              const std::string&) {
+  enter("check_topology");
+  return {};
+}
+
+vmctl::Removal FakeHost::remove(NodeGroupId group) {
+  try {
+    enter("remove");
+  } catch (const Error& error) { return {{error.what()}, {}}; }
+  for (const auto& facts : groups_.at(group)) {
+    nodes_.erase(facts.id);
+    strike_off(fmt::format("node {}", facts.id));
+  }
+  strike_off(fmt::format("network {}", group));
+  return {};
+}
+
+void FakeHost::watch_devices(const std::vector<std::string>&) {
+  enter("watch_devices");
+}
+
+void FakeHost::look_at_devices() {
+  enter("look_at_devices");
+}
+
+vmctl::DeviceEvidence FakeHost::watched() {
+  enter("watched");
+  return {};
+}
+
+// --- probes of security, and what killed runs have left
+
+std::vector<std::filesystem::path> FakeHost::plant(const Canary&) {
+  enter("plant");
+  note("planted");
+  return {};
+}
+
+void FakeHost::remove_planted() {
+  enter("remove_planted");
+  strike_off("planted");
+}
+
+std::uint64_t FakeHost::plant_in_memory(const Canary&) {
+  enter("plant_in_memory");
+  return 0;
+}
+
+SearchReport FakeHost::search_leftovers(const std::vector<Canary>&, const Canary&) {
+  enter("search_leftovers");
+  return {};
+}
+
+vmctl::ModeReport FakeHost::check_modes() {
+  enter("check_modes");
+  return {};
+}
+
+vmctl::Leftovers FakeHost::leftovers(const std::string&, const std::string&) {
+  enter("leftovers");
+  return {};
+}
+
+vmctl::Cleaned FakeHost::clean(const vmctl::MarkInterrupted&) {
+  enter("clean");
+  return {};
+}
+
+bool FakeHost::lift_quarantine(const std::string&) {
+  enter("lift_quarantine");
+  return false;
+}
+
+}  // namespace virtrain::test

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "vmctl/api/host.h"
+
+namespace virtrain::test {
+
+/// What goes wrong in one call of a FakeHost.
+struct Fault {
+  std::optional<Error> error = {};     ///< thrown, after `delay`
+  std::chrono::milliseconds delay{0};  ///< the call is slow
+  bool until_cancelled = false;        ///< the call returns only with Error(interrupted), after cancel()
+};
+
+/// What goes wrong in the byte stream between a node's agent and the coordinator.
+enum class StreamFault {
+  closes,          ///< the agent is killed
+  goes_silent,     ///< the agent's messages no longer arrive
+  floods,          ///< one message arrives thousands of times
+  sends_no_frame,  ///< bytes that are not a frame arrive
+};
+
+/// A host without side effects on this machine: no root, no libvirt, no devices. Its nodes are processes of
+/// the real virtrain-agent; what an agent says of its node is replaced by what was planned. Faults are
+/// planted before the run, in each call of the host and each kind of message of an agent.
+class FakeHost final : public vmctl::Host {
+ public:
+  /// `agent` and `programs`, by name, are what its nodes run; logs are written to `folder`.
+  FakeHost(std::filesystem::path folder, std::filesystem::path agent,
+           std::map<std::string, std::filesystem::path> programs);
+  ~FakeHost() override;
+
+  /// In the `nth` call of the method of that name; 0: in each one. In remove() an error leaves the group.
+  void plant_fault(const std::string& method, Fault fault, int nth = 1);
+  /// Before the `nth` message of this type that the agent of this node sends ("announce", "hello", "output").
+  void plant_in_stream(vmctl::NodeId node, const std::string& type, StreamFault fault, int nth = 1);
+
+  /// How often a method has been called.
+  int calls(const std::string& method) const;
+  /// What was made and has not been removed or given back: "node 1", "network 1", "device 0000:65:00.0".
+  std::set<std::string> left() const;
+  /// What end() was told; absent: it has not been called since the last begin().
+  std::optional<bool> ended() const;
+
+  /// Four cores, 64 GiB, and one device that VMs can get.
+  static vmctl::Inventory small_inventory();
+
+  vmctl::Inventory inventory(bool with_users) override;
+  std::map<std::string, std::string> fingerprint() override;
+  vmctl::DeviceListing devices() override;
+  std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
+  std::string planned_xml(const vmctl::NodeGroupSpec&, std::size_t, std::size_t, vmctl::NodeId,
+                          bool) override;
+  std::string nccl_topology_of(const std::string& domain_xml) override;
+  std::string domain_xml_of(const std::string& domain) override;
+  std::filesystem::path log_root() override;
+  void record(const std::filesystem::path& folder) override;
+
+  std::vector<Finding> examine(const vmctl::Inventory&, vmctl::HostMode) override;
+  std::vector<Finding> examine_devices(const vmctl::Inventory&) override;
+  std::vector<Finding> examine_devices(const vmctl::Inventory&,
+                                       const std::vector<vmctl::DeviceDemand>&) override;
+  vmctl::Privileges privileges() override;
+  std::string lacks_user_namespaces() override;
+  std::string lacks_system_libvirt() override;
+  std::string closed_to_qemu() override;
+  std::vector<std::string> lacks_limits(vmctl::NodeKind, const vmctl::NodeLimits&) override;
+  void check_guest(const vmctl::GuestSpec&) override;
+  vmctl::CudaHost look_at_cuda(const std::string& trainer) override;
+
+  std::filesystem::path begin(const vmctl::RunSpec& run) override;
+  void acquire(const std::vector<std::string>& resources) override;
+  void end(bool stored) override;
+  vmctl::ImageFacts make_image(const vmctl::ImageSpec& spec) override;
+  void cancel() override;
+
+  void keep_services_away(const std::vector<vmctl::DeviceGrant>& grants) override;
+  std::size_t lend(const std::vector<vmctl::DeviceGrant>& grants, const vmctl::CardSettings& cards) override;
+  void set(const std::vector<vmctl::DeviceGrant>& grants, const vmctl::DeviceSettings& wanted) override;
+  std::vector<std::string> give_back() override;
+  std::vector<std::string> end_lending() override;
+
+  vmctl::NodeGroup plan_nodes(const vmctl::NodeGroupSpec& spec) override;
+  void make_networks(vmctl::NodeGroupId group) override;
+  vmctl::NodeStream start(vmctl::NodeId node) override;
+  vmctl::NodeCounters counters(vmctl::NodeId node) override;
+  std::chrono::nanoseconds waiting_time(vmctl::NodeId node) override;
+  std::string last_words(vmctl::NodeId node) override;
+  void kill(vmctl::NodeId node) override;
+  void await_end(vmctl::NodeId node) override;
+  vmctl::GuestTopology check_topology(vmctl::NodeId node, const std::vector<vmctl::PciFunction>& guest,
+                                      const std::string& peers) override;
+  vmctl::Removal remove(vmctl::NodeGroupId group) override;
+
+  void watch_devices(const std::vector<std::string>& addresses) override;
+  void look_at_devices() override;
+  vmctl::DeviceEvidence watched() override;
+
+  std::vector<std::filesystem::path> plant(const Canary& canary) override;
+  void remove_planted() override;
+  std::uint64_t plant_in_memory(const Canary& canary) override;
+  SearchReport search_leftovers(const std::vector<Canary>&, const Canary&) override;
+  vmctl::ModeReport check_modes() override;
+
+  vmctl::Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override;
+  vmctl::Cleaned clean(const vmctl::MarkInterrupted& mark) override;
+  bool lift_quarantine(const std::string& address) override;
+
+ private:
+  class Node;
+  struct PlantedInStream {
+    std::string type;
+    StreamFault fault;
+    int nth;
+  };
+
+  /// Counts the call and does what is planted in it.
+  void enter(const std::string& method);
+  void note(const std::string& made);
+  void strike_off(const std::string& made);
+
+  const std::filesystem::path folder_, agent_;
+  const std::map<std::string, std::filesystem::path> programs_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool cancelled_ = false;
+  std::map<std::string, int> calls_;
+  std::map<std::pair<std::string, int>, Fault> faults_;
+  std::multimap<vmctl::NodeId, PlantedInStream> stream_faults_;
+  std::set<std::string> made_;
+  std::optional<bool> ended_;
+  std::string experiment_;
+  vmctl::NodeId next_node_ = 1;
+  std::map<vmctl::NodeGroupId, std::vector<vmctl::NodeFacts>> groups_;
+  std::map<vmctl::NodeId, vmctl::NodeFacts> facts_;
+  std::map<vmctl::NodeId, std::string> hostnames_;
+  std::map<vmctl::NodeId, std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace virtrain::test
