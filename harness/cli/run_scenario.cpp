@@ -12,6 +12,7 @@
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/units.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"
 #include "harness/experiment/judge.h"
@@ -69,7 +70,7 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
 }
 
 void enter_mode_of(const Scenario& scenario, RunOptions& options) {
-  options.experiment.mode = choose_mode(*vmctl::local_host(), options.mode, scenario);
+  options.experiment.mode = choose_mode(*open_host(), options.mode, scenario);
   vmctl::enter_mode(options.experiment.mode, has_arm(scenario, arm_vm));
 }
 
@@ -79,7 +80,7 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
 }
 
 ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   if (options.security_only) {

@@ -19,6 +19,7 @@
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
@@ -33,7 +34,6 @@
 #include "results/exchange/exporters/exporters.h"
 #include "results/report/site/site.h"
 #include "results/tables/tables.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -64,7 +64,7 @@ std::vector<std::string> running_experiments(const std::filesystem::path& databa
     if (one.status == Status::running) { ids.push_back(one.id); }
   }
   if (ids.empty()) { return ids; }
-  auto here = vmctl::local_host()->fingerprint();
+  auto here = open_host()->fingerprint();
   const results::Store store(database, results::Store::Mode::open, longest_database_wait);
   std::erase_if(ids, [&](const std::string& id) {
     const auto one = store.experiment(id);

@@ -11,6 +11,7 @@
 #include "common/text/units.h"
 #include "harness/bisect/steps.h"
 #include "harness/bisect/stored_settings.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/run_scenario.h"
@@ -19,7 +20,6 @@
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/yaml/scenario_keys.h"
 #include "results/tables/render.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -192,7 +192,7 @@ Effort effort_of(const Subject& subject, const Scenario& first, const BisectArgu
   const auto comparisons = most_comparisons(subject.switched().size());
   const auto pairs = arguments.limits.pairs;
   const auto trials = 2 * pairs * static_cast<std::int64_t>(comparisons);
-  const auto inventory = vmctl::local_host()->inventory(first.devices.kind != DeviceKind::none);
+  const auto inventory = open_host()->inventory(first.devices.kind != DeviceKind::none);
   const auto plan = make_plan(first, inventory, expects_emulation(inventory));
   const bool known = subject.trial_seconds > 0;
   const double seconds =

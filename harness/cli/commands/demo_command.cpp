@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/units.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/report_file.h"
@@ -18,7 +19,6 @@
 #include "results/statistics/statistics.h"
 #include "results/tables/tables.h"
 #include "study_files_embedded.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -80,7 +80,7 @@ std::string line_of(const results::CaseComparison& comparison) {
 void measure(DemoArguments& arguments, Cli& cli) {
   std::string text(study_files::demo_yaml);
   auto& options = arguments.options;
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   if (vmctl::best_mode(host->privileges()) == vmctl::HostMode::session) {
     const std::string isolated = "arms: [bare_metal]";
     text.replace(text.find(isolated), isolated.size(), "arms: [bare_metal_shared]");
@@ -100,7 +100,7 @@ void measure(DemoArguments& arguments, Cli& cli) {
 
 void demo(DemoArguments& arguments, Cli& cli) {
   require_report_place(arguments.report);
-  const auto inventory = vmctl::local_host()->inventory(false);
+  const auto inventory = open_host()->inventory(false);
   const bool emulated = expects_emulation(inventory);
   print_result(fmt::format("This host: {}, {}, {}.\n\n", counted(inventory.cores.size(), "core"),
                            emulated ? "no usable KVM" : "KVM",

@@ -12,13 +12,13 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/store/store.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -66,7 +66,7 @@ void require_format_of_rows(const std::string& format) {
 
 void export_bundle(const ExportArguments& arguments, const Store& store,
                    const std::vector<std::string>& ids) {
-  const auto report = results::write_bundle(store, ids, arguments.bundle, vmctl::local_host()->log_root());
+  const auto report = results::write_bundle(store, ids, arguments.bundle, open_host()->log_root());
   fmt::print(std::cout, "{}: {} of {}\n", excerpt(arguments.bundle, 4096), counted(report.files, "file"),
              counted(ids.size(), "experiment"));
   for (const auto& path : report.missing) {

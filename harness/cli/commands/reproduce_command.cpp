@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/run_scenario.h"
@@ -16,7 +17,6 @@
 #include "results/reproduction/reproduction.h"
 #include "results/store/canonical_json.h"
 #include "study_files_embedded.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -64,7 +64,7 @@ const Study& find_study(const std::string& name) {
 std::string doctor_words(const ReproduceArguments& arguments) {
   std::string words;
   if (arguments.inventory != "/") { return words; }
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   const auto inventory = host->inventory(false);
   auto findings = host->examine(inventory, vmctl::best_mode(host->privileges()));
   for (auto& finding : host->examine_devices(inventory)) { findings.push_back(std::move(finding)); }
@@ -96,7 +96,7 @@ void print_plan(const Scenario& scenario, const ReproduceArguments& arguments) {
   if (arguments.format != results::Format::json && arguments.format != results::Format::table) {
     throw Error("read the command line", ErrorCode::usage, "a plan is a table or json (--format)");
   }
-  const auto inventory = vmctl::local_host(arguments.inventory)->inventory(false);
+  const auto inventory = open_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   fmt::print(std::cout, "{}",
              arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan));

@@ -7,6 +7,7 @@
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/shipped_scenarios.h"
@@ -16,7 +17,6 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/exchange/records/exchange_schema.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -64,7 +64,7 @@ void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const
 
 void print_plan(const PlanArguments& arguments) {
   const auto scenario = load_scenario(scenario_path(arguments.scenario), arguments.large_sweeps);
-  const auto host = vmctl::local_host(arguments.inventory);
+  const auto host = open_host(arguments.inventory);
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const bool emulated = expects_emulation(inventory);
   const auto plan = make_plan(scenario, inventory, emulated);

@@ -11,6 +11,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/bisect/steps.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/scheduled_night.h"
 #include "harness/cli/search_path.h"
@@ -22,7 +23,6 @@
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
 #include "results/tables/render.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -45,7 +45,7 @@ struct AddArguments {
 
 /// Refuses, with doctor's words, what would fail every night.
 void require_that_it_runs_here(const Scenario& scenario) {
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   check_host(*host, scenario, plan, inventory, choose_mode(*host, std::nullopt, scenario));

@@ -12,11 +12,11 @@
 #include "common/system/log.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/store/store.h"
 #include "vmctl/api/host_mode.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -110,7 +110,7 @@ void lift_quarantine(const std::string& address, vmctl::Host& host) {
 }
 
 void clean(const CleanArguments& arguments, Cli& cli) {
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, *host); }
   const auto found = host->leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);

@@ -11,6 +11,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "common/text/wrap.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/cli/help/choices.h"
@@ -19,7 +20,6 @@
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode/decode.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -192,7 +192,7 @@ void print_summary(const std::vector<Finding>& host, const std::vector<Finding>&
 }
 
 void list_devices(const DoctorArguments& arguments) {
-  const auto listing = vmctl::local_host(arguments.inventory)->devices();
+  const auto listing = open_host(arguments.inventory)->devices();
   for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
     fmt::print(std::cout, "{}\n", dump_json(devices_json(listing), 2));
@@ -211,7 +211,7 @@ void list_devices(const DoctorArguments& arguments) {
 
 /// Error(host_unable) where this host cannot run it.
 void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) {
-  const auto host = vmctl::local_host();
+  const auto host = open_host();
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   const auto mode = choose_mode(*host, std::nullopt, scenario);
@@ -226,13 +226,13 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
   if (!arguments.record.empty()) {
-    vmctl::local_host()->record(arguments.record);
+    open_host()->record(arguments.record);
     fmt::print(std::cout, "{}: this host; use it elsewhere with plan, doctor or topology --inventory\n",
                excerpt(arguments.record, 4096));
     return;
   }
   if (arguments.devices) { return list_devices(arguments); }
-  const auto examined = vmctl::local_host(arguments.inventory);
+  const auto examined = open_host(arguments.inventory);
   const auto inventory = examined->inventory(false);
   const bool is_recorded = arguments.inventory != "/";
   const auto of_host = is_recorded ? std::vector<Finding>()

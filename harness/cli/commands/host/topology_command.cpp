@@ -8,8 +8,8 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/text/printable.h"
+#include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -37,7 +37,7 @@ std::string domain_xml(vmctl::Host& host, const std::string& guest) {
 }
 
 void print_topology(const TopologyArguments& arguments) {
-  const auto host = vmctl::local_host(arguments.inventory);
+  const auto host = open_host(arguments.inventory);
   const auto xml = domain_xml(*host, arguments.guest);
   try {
     fmt::print(std::cout, "{}", host->nccl_topology_of(xml));

@@ -1,0 +1,245 @@
+#include "harness/cli/cli.h"
+
+#include <fcntl.h>
+#include <fmt/ostream.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <sstream>
+#include <system_error>
+
+#include "common/error.h"
+#include "common/files/given_descriptors.h"
+#include "common/files/user_folders.h"
+#include "common/system/log.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
+#include "common/version.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/first_process.h"
+#include "harness/cli/help/choices.h"
+#include "harness/cli/help/help_formatter.h"
+#include "harness/cli/search_path.h"
+#include "harness/experiment/experiment.h"
+#include "harness/schedule/command_paths.h"
+
+namespace virtrain::harness {
+
+namespace {
+
+std::filesystem::path default_database() {
+  const char* const own = std::getenv("VIRTRAIN_DB");
+  if (own != nullptr && *own != '\0') { return own; }
+  return user_folder("XDG_DATA_HOME", ".local/share") / "virtrain/results.db";
+}
+
+}  // namespace
+
+std::string database_option(const std::filesystem::path& database) {
+  return database == default_database() ? "" : " --db " + shell_word(database.string());
+}
+
+void add_database_option(CLI::App& verb, std::filesystem::path& database) {
+  database = default_database();
+  verb.add_option("--db", database, "Results database")->type_name("FILE")->capture_default_str();
+}
+
+void add_large_sweeps_flag(CLI::App& verb, bool& large_sweeps) {
+  verb.add_flag("--yes", large_sweeps, "Accept a sweep of more than 10,000 trials");
+}
+
+void add_label_option(CLI::App& verb, std::string& label) {
+  verb.add_option("--label", label, "Label stored with the experiment, for selecting it later")
+      ->check(CLI::Validator(label_fault, ""));
+}
+
+void add_selection_options(CLI::App& verb, results::Selection& selection) {
+  verb.add_option("--experiment", selection.experiments,
+                  "Experiment id, repeatable (default: the latest one with trials)")
+      ->type_name("EXPERIMENT")
+      ->check(not_empty());
+  verb.add_option("--scenario", selection.scenario, "Experiments of this scenario")->check(not_empty());
+  verb.add_option("--label", selection.label, "Experiments with this label")->check(not_empty());
+}
+
+void add_format_option(CLI::App& verb, results::Format& format) {
+  auto* const by_name = verb.add_option("--format", format, "table, json, csv or markdown")
+                            ->type_name("FORMAT")
+                            ->transform(name_of(by_word<results::Format>()));
+  verb.add_flag_callback(
+          "--json", [&format] { format = results::Format::json; }, "Same as --format json")
+      ->excludes(by_name);
+}
+
+bool colour_on_stdout() {
+  const char* refused = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+results::Screen screen_of_stdout() {
+  results::Screen screen{colour_on_stdout(), 0};
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
+    screen.columns = size.ws_col;
+  }
+  return screen;
+}
+
+namespace {
+
+/// Standard streams that were closed before us become /dev/null, or the next file opened would take their
+/// place.
+void open_missing_streams() {
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) < 0) {
+      [[maybe_unused]] const int lowest_free = ::open("/dev/null", O_RDWR);
+    }
+  }
+}
+
+void configure_log(const Cli& cli) {
+  log::configure(cli.log_format == "json" ? log::Format::json : log::Format::text,
+                 cli.verbose ? log::Level::debug
+                 : cli.quiet ? log::Level::warning
+                             : log::Level::info);
+}
+
+/// What root makes is writable by root alone, whatever the caller's umask; stricter ones stay.
+void forbid_writing_by_others() {
+  constexpr mode_t group_and_others_write = 022;
+  ::umask(::umask(0777) | group_and_others_write);
+}
+
+/// Whether standard output is a pipe that nobody reads any more.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
+/// What was printed has reached its file, or an Error: a full disk is known only when the buffers are
+/// emptied. A reader that went away has seen what it wanted.
+void finish_output() {
+  errno = 0;
+  std::cout.flush();
+  const bool written = std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && !std::cout.fail();
+  if (written || errno == EPIPE || reader_is_gone()) { return; }
+  throw Error("write to standard output", ErrorCode::io,
+              fmt::format("{}; what was written is not complete",
+                          errno == 0 ? "it failed" : std::generic_category().message(errno)));
+}
+
+/// Words of others stand in messages: file contents, names of guests and processes.
+void print_error(std::string_view words) {
+  constexpr std::size_t most_bytes = 16384;
+  fmt::print(std::cerr, "{}\n", printable(words, most_bytes));
+}
+
+/// `help VERB` and `version`, as other tools have them. In CLI11's order: the last word first.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (words == std::vector<std::string>{"version"}) {
+    words = {"--version"};
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+int run(int argc, char** argv) {
+  open_missing_streams();
+  keep_given_descriptors();
+  forbid_writing_by_others();
+  Cli cli;
+  cli.app.formatter(std::make_shared<HelpFormatter>());
+  cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
+  cli.app.set_version_flag("-V,--version", std::string("virtrain ") + virtrain_version);
+  cli.app
+      .add_option("--log-format", cli.log_format,
+                  "Logs on standard error as text or json; experiment id, summary and errors stay text")
+      ->check(one_of({"text", "json"}))
+      ->capture_default_str();
+  cli.app.add_flag("-v,--verbose", cli.verbose, "Log every stage");
+  cli.app.require_subcommand(1);
+  cli.app.failure_message(usage_words);
+  cli.app.fallthrough();
+  cli.app.parse_complete_callback([&cli] { configure_log(cli); });
+  cli.app.footer(
+      "Examples:\n"
+      "  virtrain doctor                          what this host can do, what to mend\n"
+      "  virtrain plan scenarios/quickstart.yaml  what run would do\n"
+      "  virtrain run scenarios/quickstart.yaml   VMs compared with bare metal\n"
+      "  virtrain compare --format json           the latest experiment's verdicts");
+  add_demo_command(cli);
+  add_run_command(cli);
+  add_reproduce_command(cli);
+  add_scenario_commands(cli);
+  add_results_commands(cli);
+  add_compare_command(cli);
+  add_isolate_command(cli);
+  add_changes_commands(cli);
+  add_bisect_command(cli);
+  add_schedule_command(cli);
+  add_report_command(cli);
+  add_exchange_commands(cli);
+  add_doctor_command(cli);
+  add_topology_command(cli);
+  add_clean_command(cli);
+  add_manual_commands(cli);
+  try {
+    cli.app.name("virtrain");
+    cli.app.parse(words_of(argc, argv));
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream complaint;
+    if (cli.app.exit(error, std::cout, complaint) != 0) { cli.exit_status = exit_status(ErrorCode::usage); }
+    fmt::print(std::cerr, "{}", printable(complaint.str()));
+  }
+  try {
+    finish_output();
+  } catch (const Error& error) {
+    const bool stopped = cli.exit_status > 128;  // says more: nothing but a signal does
+    if (!stopped) { throw; }
+    print_error(std::string("virtrain: ") + error.what());
+  }
+  return cli.exit_status;
+}
+
+/// Set once, before there are threads.
+OpenHost open_host_by;
+
+}  // namespace
+
+std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root) {
+  return open_host_by(root);
+}
+
+int run_cli(int argc, char** argv, OpenHost open) {
+  open_host_by = std::move(open);
+  std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away ends no work; finish_output() sees it
+  try {
+    leave_folders_of_others();
+    leave_first_process();
+    complete_search_path();
+    return run(argc, argv);
+  } catch (const Error& error) {
+    // A refused input file already says where and what, line by line.
+    print_error(error.code() == ErrorCode::bad_input ? error.message()
+                                                     : std::string("virtrain: ") + error.what());
+    return exit_status(error.code());
+  } catch (const std::exception& error) {
+    print_error(std::string("virtrain: ") + error.what());
+    return exit_status(ErrorCode::io);
+  }
+}
+
+}  // namespace virtrain::harness

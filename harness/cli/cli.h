@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "vmctl/api/host.h"
+
+namespace virtrain::harness {
+
+/// Makes a Host: this machine, or the recorded one below `root`.
+using OpenHost = std::function<std::unique_ptr<vmctl::Host>(const std::filesystem::path& root)>;
+
+/// The whole program but for the choice of the host. Returns the exit status.
+int run_cli(int argc, char** argv, OpenHost open);
+
+/// What run_cli() was given makes it.
+std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root = "/");
+
+}  // namespace virtrain::harness
