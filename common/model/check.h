@@ -7,7 +7,7 @@
 // How a check of a host, or of a trial, ends.
 namespace virtrain {
 
-/// What a failed check means: it cannot run; figures do not count; figures may suffer; worth knowing.
+/// Consequence of a failed check: it cannot run; figures do not count; figures may suffer; worth knowing.
 VIRTRAIN_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
 
 VIRTRAIN_ENUM_CLASS(CheckStatus, ok, failed, skipped)
@@ -17,7 +17,7 @@ inline std::string letter(Severity severity) {
   return {"BIWN"[static_cast<std::size_t>(severity)]};
 }
 
-/// What each row of a table of checks says, whatever it looks at.
+/// Columns that each table of checks has, whatever it looks at.
 struct CheckRow {
   const char* id;  ///< "KVM-1"
   Severity severity;
@@ -34,7 +34,7 @@ struct Finding {
   bool is_for_this_host = true;  ///< false: skipped because the host has nothing that it is about
 };
 
-/// Of a row that is not judged now; `when` begins the sentence that `applies_when` ends.
+/// Finding for a row that is not judged now; `when` begins the sentence that `applies_when` ends.
 inline Finding not_judged(const CheckRow& row, const std::string& when) {
   return {row.id, row.severity, CheckStatus::skipped, when + " " + row.applies_when, "", false};
 }

@@ -23,7 +23,7 @@
 
 namespace virtrain {
 
-/// What a difference of one fact between two arms means for their comparison.
+/// Consequence of a difference of one fact between two arms for their comparison.
 enum class FactRule {
   must_be_equal,         ///< a difference makes the arms incomparable
   explained_by_the_arm,  ///< a guest sees another value than its host; between
@@ -36,7 +36,7 @@ VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informativ
 /// time.
 enum class ValueUnit { none, bytes, mib, bytes_per_second, share, cores };
 
-/// What everyone who reads, writes or compares a field has to know.
+/// Facts about a field that everyone who reads, writes or compares it has to know.
 struct Property {
   const char* text;                ///< one sentence, for the schema and --help
   const char* key = nullptr;       ///< in scenarios; null: no scenario sets it

@@ -4,8 +4,8 @@
 
 namespace virtrain {
 
-/// What a security probe came to. `not_found` says that its planted canary was found in the same session and
-/// nothing else; without that it is `inconclusive`.
+/// Result of a security probe. `not_found` means that it found its planted canary in the same session and
+/// nothing else; without that the result is `inconclusive`.
 VIRTRAIN_ENUM_CLASS(LeakResult, not_found, leak, inconclusive, not_possible)
 
 }  // namespace virtrain

@@ -23,14 +23,14 @@ inline constexpr std::int64_t most_gpu_number = 1'000'000'000'000;
 /// Shares of the time, by reason.
 using Shares = std::map<std::string, double>;
 
-/// What NVML measured of one quantity over the counted steps.
+/// One quantity over the counted steps, as NVML measured it.
 struct GpuCourse {
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(std::optional<double>, mean, {}, .text = "Its mean", .least = 0, .most = most_gpu_number,
                  .lenient = true);
 };
 
-/// What a GPU did over the counted steps.
+/// State of a GPU over the counted steps.
 struct GpuDuring {
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(std::optional<GpuCourse>, sm_clock_mhz, {}, .text = "Clock of the multiprocessors",
@@ -44,9 +44,8 @@ struct GpuDuring {
                  .most = most_gpu_number, .lenient = true);
 };
 
-/// What a rank says of its GPU, from inside its node, with the names of
-/// workloads/common/gpu/nvml.h. What it does not say is absent, never false or
-/// zero.
+/// A rank's report on its GPU, from inside its node, with the names of workloads/common/gpu/nvml.h. A missing
+/// value is absent, never false or zero.
 struct GpuRecord {
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(std::optional<std::string>, error, {},
@@ -202,7 +201,7 @@ struct Result {
   VIRTRAIN_FIELD(std::optional<GpuRecord>, gpu, {}, .text = "The GPU after the run", .lenient = true);
 };
 
-/// What a stressor did in about a second.
+/// Work of a stressor in about a second.
 struct Progress {
   static constexpr const char* record = "progress";
   VIRTRAIN_RECORD;

@@ -4,7 +4,7 @@
 
 namespace virtrain {
 
-/// What stood between a node and the hardware.
+/// The layer between a node and the hardware.
 VIRTRAIN_ENUM_CLASS(Virtualization, none, kvm, kvm_nested, kvm_on_emulated, tcg)
 
 /// Whether libvirt's domain type is "kvm" (otherwise "qemu", TCG).

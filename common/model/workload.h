@@ -9,8 +9,8 @@
 #include "common/model/described.h"
 #include "common/model/precision.h"
 
-// What a training job is told and what is known of it: the words of scenarios, of the trainers' flags and of
-// the database.
+// Orders for a training job and facts about it: the words of scenarios, of the trainers' flags and of the
+// database.
 namespace virtrain {
 
 VIRTRAIN_ENUM_CLASS(Backend, cpu, cuda)
@@ -21,7 +21,7 @@ inline constexpr std::int64_t resnet50_parameters = 25'557'032;
 /// Names of variables and their values.
 using Variables = std::map<std::string, std::string>;
 
-/// What each rank runs.
+/// The job of each rank.
 struct Workload {
   bool operator==(const Workload&) const = default;
   VIRTRAIN_RECORD;
@@ -70,7 +70,7 @@ struct Workload {
                  .absent = "only those that virtrain sets", .example = R"({"NCCL_DEBUG": "INFO"})",
                  .guard = FactRule::must_be_equal, .why = "its variables steer libraries: NCCL, MPI, oneDNN");
 
-  /// Of the counted steps of one rank.
+  /// Images of the counted steps of one rank.
   std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }
 };
 

@@ -23,7 +23,7 @@ struct ProcessInfo {
 
 /// Decodes the text of /proc/<pid>/stat; nothing if it is not one.
 std::optional<ProcessInfo> parse_proc_stat(std::string_view text);
-/// Nothing for a process that has ended, also while it stays a zombie: the first process of many containers
+/// A process that has ended gives nothing, also while it stays a zombie: the first process of many containers
 /// reaps nobody.
 std::optional<ProcessInfo> process_info(pid_t pid);
 std::vector<ProcessInfo> all_processes();

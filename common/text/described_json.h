@@ -98,7 +98,7 @@ bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
   }
 }
 
-/// What a value of the field must be: "a whole number of at least 1".
+/// Rule for a value of the field: "a whole number of at least 1".
 template <typename Value>
 std::string allowed_words(const Property& is) {
   if constexpr (is_optional<Value>) {

@@ -113,7 +113,7 @@ void configure_log(const Cli& cli) {
                              : log::Level::info);
 }
 
-/// What root makes is writable by root alone, whatever the caller's umask; stricter ones stay.
+/// Only root can write to files that root makes, whatever the caller's umask; stricter ones stay.
 void forbid_writing_by_others() {
   constexpr mode_t group_and_others_write = 022;
   ::umask(::umask(0777) | group_and_others_write);
@@ -125,7 +125,7 @@ bool reader_is_gone() {
   return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-/// What was printed has reached its file, or an Error: a full disk is known only when the buffers are
+/// Makes sure that the output has reached its file, or throws: a full disk is known only when the buffers are
 /// emptied. A reader that went away has seen what it wanted.
 void finish_output() {
   errno = 0;

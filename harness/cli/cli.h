@@ -14,7 +14,7 @@ using OpenHost = std::function<std::unique_ptr<vmctl::Host>(const std::filesyste
 /// The whole program but for the choice of the host. Returns the exit status.
 int run_cli(int argc, char** argv, OpenHost open);
 
-/// What run_cli() was given makes it.
+/// Makes a host by the function that run_cli() was given.
 std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root = "/");
 
 }  // namespace virtrain::harness

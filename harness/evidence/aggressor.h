@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What one stressor said of one interval, on the coordinator's clock.
+/// One stressor's report on one interval, on the coordinator's clock.
 struct AggressorProgress {
   std::int64_t end_ns = 0;
   double seconds = 0;
@@ -20,7 +20,7 @@ struct AggressorProgress {
 /// The record "progress" of virtrain-stress; nothing where it is none, or its numbers are made up.
 std::optional<AggressorProgress> read_progress(const nlohmann::json& record);
 
-/// What a stressor did in an interval of time: means, weighted by time.
+/// Work of a stressor in an interval of time: means, weighted by time.
 struct AggressorLevel {
   double busy = 0;
   double rate = 0;

@@ -23,7 +23,7 @@ constexpr std::size_t most_text_bytes = 200;
 constexpr std::array slowdown_reasons{"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown",
                                       "sw_thermal_slowdown", "sw_power_cap"};
 
-/// What is short and printable as it is.
+/// Passes on a text that is short and printable as it is.
 Text plain(const Text& said) {
   const bool fits = said && !said->empty() && said->size() <= most_text_bytes;
   if (!fits || said->find_first_of("\t\n") != std::string::npos || printable(*said) != *said) {

@@ -17,7 +17,8 @@ namespace virtrain::harness {
 /// number, "NET/IB/GDRDMA".
 class NcclTransports {
  public:
-  /// Of a job of that many ranks; whatever is no such line, or names another rank, changes nothing.
+  /// Reads a line of a job of that many ranks; any other line, or one that names another rank, changes
+  /// nothing.
   void take(std::string_view line, std::int64_t ranks);
   /// By pair of ranks, the lower first: "0-1" is "P2P/CUMEM/read"; different ways of one pair joined by ", ".
   std::map<std::string, std::string> by_pair() const;

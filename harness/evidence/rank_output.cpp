@@ -18,7 +18,7 @@ constexpr JsonLimits record_limits{.bytes = max_record_bytes, .depth = 16, .valu
 /// Longest tag considered: "[4294967295,4294967295]<stddiag>: ".
 constexpr std::size_t max_tag_bytes = 40;
 
-/// What an unfinished line costs beside its text, roughly.
+/// Memory that an unfinished line costs beside its text, roughly.
 constexpr std::size_t entry_bytes = 100;
 
 struct Tag {

@@ -14,10 +14,10 @@ namespace virtrain::harness {
 
 /// Longest line of a workload's protocol (docs/workload-protocol.md).
 inline constexpr std::size_t max_record_bytes = 4096;
-/// What a job may print beside its records before it counts as a flood; also, of each rank, all records whose
-/// number the plan does not say (warm-up, kinds that we pass over), and what its remote shells print.
+/// The most that a job may print beside its records; also, for each rank, the limit of all records whose
+/// number the plan does not say (warm-up, kinds that we pass over), and of the output of its remote shells.
 inline constexpr std::size_t max_other_output_bytes = 8U << 20;
-/// What a line of it costs beside its text, for a million empty lines are no small matter either.
+/// Cost of a line beside its text, for a million empty lines are no small matter either.
 inline constexpr std::size_t line_bytes = 64;
 
 /// One line of a job's output and the rank that wrote it, if mpirun's tag says so.
@@ -51,7 +51,7 @@ class RankOutputSplitter {
   std::int64_t current_ = -1;
 };
 
-/// What a rank may say; nothing for a record that this version does not know.
+/// A record of a rank; monostate for one that this version does not know.
 using Said = std::variant<std::monostate, protocol::Hello, protocol::Ready, protocol::Warmup,
                           protocol::Sample, protocol::Later, protocol::Result, protocol::Failure>;
 

@@ -13,7 +13,7 @@
 
 namespace virtrain::harness {
 
-/// What is known of one node when a trial has ended, for the checks below.
+/// Evidence about one node when a trial has ended, for the checks below.
 struct NodeEvidence {
   std::string hostname;         ///< planned
   std::string boot_id;          ///< as its agent says
@@ -26,16 +26,17 @@ struct NodeEvidence {
   std::vector<int> gpu_numa_nodes = {};           ///< of its GPUs, on the host
   std::vector<int> guest_gpu_numa_nodes = {};     ///< of the same, as the node sees them; -1: none
   std::vector<std::string> peer_differences = {};  ///< pairs of GPUs that reach each other other than planned
-  /// Of its vGPUs, as nvidia-smi said there before and after; absent where it said nothing.
+  /// Whether its vGPUs were licensed, as nvidia-smi reported there before and after; absent where it gave no
+  /// answer.
   std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
   std::optional<std::int64_t> wall_clock_offset_ns = {};  ///< its clock less the host's
 };
 
-/// What the placement says of a node: its name, its devices, and where those, its cores (`core_numa_nodes`,
+/// Evidence from the placement: the node's name, its devices, and where those, its cores (`core_numa_nodes`,
 /// as the host has them now) and its memory lie.
 NodeEvidence placed_evidence(const NodePlacement& placed, std::vector<int> core_numa_nodes);
 
-/// What is known of one tenant.
+/// Evidence about one tenant.
 struct TenantEvidence {
   std::string name;
   std::vector<NodeEvidence> nodes;

@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What is wrong with a trainer that these libraries are linked to, for more than one rank; "": nothing.
+/// Why a trainer that is linked to these libraries cannot run more than one rank; "": it can.
 std::string nccl_trouble(const std::vector<std::string>& linked);
 
 /// Whether any tenant trains with backend cuda.

@@ -101,7 +101,7 @@ void Runner::say(const PlannedTrial& planned, const std::string& line) const {
        line, began_ns_, now_ns, remaining_.seconds_left(planned, elapsed_seconds)});
 }
 
-/// Of all the plan's trials.
+/// Grants of all the plan's trials.
 std::vector<vmctl::DeviceGrant> all_grants(const RunContext& context) {
   std::vector<vmctl::DeviceGrant> grants;
   for (const auto& placement : context.plan.placements) {
@@ -228,7 +228,8 @@ void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exce
   context_.store.fail_trial(row, {trial.stage(), reason, trial.console_tail()}, iso8601(wall_ns()));
 }
 
-/// What was measured before the fault counts. What the schema refuses ends no experiment.
+/// Stores the measurements from before the fault, which count. A row that the schema refuses ends no
+/// experiment.
 void Runner::flush_after_failure(TrialRun& trial) {
   std::string refusal;
   try {
@@ -294,7 +295,7 @@ asio::awaitable<std::vector<std::string>> Runner::end_lending() {
   co_return failures;
 }
 
-/// What decided is said and stored once for each case.
+/// The decision is logged and stored once for each case.
 bool Runner::is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outcome) {
   const auto& case_name = context_.plan.placements[planned.placement].case_name;
   const auto& reason = looks_.reason_against(case_name, planned.pair);

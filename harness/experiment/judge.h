@@ -20,7 +20,8 @@ int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseCompa
 /// else 0. Of several cases one is worse only if it is after Holm's correction; before it only, it has no
 /// verdict.
 int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
-/// Of security probes: exit_worse where something leaked, exit_no_verdict where one was inconclusive, else 0.
+/// Exit status of security probes: exit_worse where something leaked, exit_no_verdict where one was
+/// inconclusive, else 0.
 int judge_security(const std::vector<results::SecurityProbe>& probes);
 
 /// An error of what follows the begin of an experiment. Never busy: that would say that nothing was done, and

@@ -23,7 +23,7 @@ std::size_t family_size(const results::CaseComparison& comparison, const Scenari
          std::max<std::size_t>(1, scenario.arms.size() - std::min(others, scenario.arms.size()));
 }
 
-/// Of several comparisons of a case all must have ended; what is said is of the last to end.
+/// All comparisons of a case must have ended; the reason is that of the last to end.
 std::string ended(const std::vector<results::CaseComparison>& comparisons,
                   const results::SequentialTest& sequential, const Scenario& scenario) {
   std::string words;

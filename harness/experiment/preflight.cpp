@@ -73,7 +73,7 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
   }
 }
 
-/// Of the limits those that are named.
+/// Keeps only the named limits.
 template <auto... members>
 vmctl::NodeLimits only(const vmctl::NodeLimits& limits) {
   vmctl::NodeLimits kept;

@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-/// What an experiment does now, for people who wait.
+/// The present work of an experiment, for people who wait.
 struct Progress {
   std::string trial;             ///< "[3/6] weak-scaling/2 vm, pair 1"
   std::string now;               ///< "boot", "run, step 3: 12.4 images/s"
@@ -27,7 +27,8 @@ class RemainingTime {
   explicit RemainingTime(const Plan& plan) : plan_(plan) {}
 
   void finished(const PlannedTrial& trial, double seconds);
-  /// Of the present trial, `elapsed_seconds` after its start, and of all that come after it.
+  /// Time for the rest of the present trial, `elapsed_seconds` after its start, and for all that come after
+  /// it.
   double seconds_left(const PlannedTrial& present, double elapsed_seconds) const;
 
  private:

@@ -7,7 +7,7 @@
 
 namespace virtrain::harness {
 
-/// What a scenario's devices are to a tenant.
+/// The form in which a tenant has a scenario's devices.
 enum class DeviceForm {
   none,
   passthrough,
@@ -23,7 +23,7 @@ std::vector<DeviceForm> forms_of(const Scenario& scenario);
 /// Arms of the scenario that no host with its kind of devices can run: "arm bare_metal: …" for each.
 std::vector<std::string> impossible_arms(const Scenario& scenario);
 
-/// What must not be read out of the scenario's figures, a sentence each.
+/// Conclusions that the scenario's figures do not support, a sentence each.
 std::vector<std::string> caveats(const Scenario& scenario);
 
 }  // namespace virtrain::harness

@@ -112,7 +112,7 @@ void CoreAllocator::note_taken(const std::vector<int>& cores) {
 
 std::vector<int> CoreAllocator::take_these(std::vector<int> cores, std::size_t count) {
   cores.resize(count);
-  // Of a VM over several nodes each node's vCPUs are neighbours, as its sockets are.
+  // In a VM over several nodes each node's vCPUs are neighbours, as its sockets are.
   std::ranges::stable_sort(cores, {}, [&](int core) { return numa_of_.at(core); });
   note_taken(cores);
   const std::set<int> taken(cores.begin(), cores.end());

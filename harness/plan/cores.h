@@ -15,8 +15,8 @@ namespace virtrain::harness {
 /// Hands out cores of one host, NUMA node by NUMA node.
 class CoreAllocator {
  public:
-  /// Of all the host's cores, or of those that no other run holds where `wanted` of them are left. With
-  /// `memory` cores of one NUMA node stay together even where nobody asks for that node.
+  /// Takes from all the host's cores, or from those that no other run holds where `wanted` of them are left.
+  /// With `memory` cores of one NUMA node stay together even where nobody asks for that node.
   CoreAllocator(const vmctl::Inventory& inventory, std::size_t wanted, std::optional<NumaMemory> memory,
                 vmctl::Smt smt = vmctl::Smt::any);
 
@@ -36,15 +36,15 @@ class CoreAllocator {
   /// `count` cores that nobody took and that share these cores' last-level cache; none when too few do.
   std::vector<int> take_sharing_cache(const std::vector<int>& cores, std::size_t count);
 
-  /// What nobody took: only cores whose other threads nobody took either, if there are any.
+  /// Free cores: only those whose other threads are free too, if there are any.
   std::vector<int> remaining() const;
   /// The NUMA node of all of these; nothing where they are of several.
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) const;
   std::optional<int> common_numa_node(const std::vector<int>& cores) const;
 
  private:
-  /// What may be taken next: with threads apart one of each core that nobody has, with siblings those of
-  /// cores with two that nobody has, core by core.
+  /// Cores that may be taken next: with threads apart one of each free core, with siblings those of free
+  /// cores with two, core by core.
   std::vector<int> usable() const;
   std::vector<int> cores_of(int numa_node) const;
   bool has_memory(int numa_node) const;

@@ -7,8 +7,8 @@
 
 namespace virtrain::harness {
 
-/// What each of a plan's placements wants of the host's devices, for the doctor; placements without devices
-/// are left out. Pure.
+/// Demands of a plan's placements on the host's devices, for the doctor; placements without devices are left
+/// out. Pure.
 std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario& scenario);
 
 /// Address bits of the guest's CPU where its model has a name; 0: as the host's.

@@ -14,7 +14,7 @@ namespace virtrain::harness {
 /// Resident memory of QEMU beside its guest's own. Emulation takes more.
 std::uint64_t qemu_overhead(bool emulated);
 
-/// What a case's VMs take in pages of one size.
+/// Memory of a case's VMs in pages of one size.
 struct WantedMemory {
   std::map<int, std::uint64_t> by_node;  ///< by NUMA node, what has to come from there
   std::uint64_t bytes = 0;               ///< of all VMs

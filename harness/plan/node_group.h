@@ -11,7 +11,7 @@
 
 namespace virtrain::harness {
 
-// What an arm is made of; elsewhere nobody asks which kind of node he has.
+// The kinds of node that an arm is made of; elsewhere nobody asks for the kind.
 
 /// `base` is an arm's: bare_metal, vm or bare_metal_shared.
 bool runs_in_vms(const std::string& base);
@@ -26,10 +26,10 @@ vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& b
 /// Whether a node of the plan gets a device of NVIDIA's, whose driver its image must have then.
 bool lends_nvidia_devices(const Plan& plan);
 
-/// What all nodes of the placement are granted.
+/// Grants of all nodes of the placement.
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
 
-/// What the cards of the placement's vGPUs are set to; of other devices the guest or the arm sets its own.
+/// Settings of the cards behind the placement's vGPUs; for other devices the guest or the arm sets its own.
 vmctl::CardSettings settings_of_cards(const Devices& devices);
 
 /// The domain XML of a group's VM, the `number`th node of its run, as its host would make it.

@@ -14,7 +14,7 @@ namespace virtrain::harness {
 struct NodePlacement : vmctl::NodeSpec {
   std::string devices_reason;  ///< why these: "joined by NVLink, on NUMA node 0"
 
-  /// Of its devices, as `plan` lists them and leases name them.
+  /// Addresses of its devices, as `plan` lists them and leases name them.
   std::vector<std::string> device_addresses() const;
 };
 

@@ -21,7 +21,7 @@
 namespace virtrain::harness {
 namespace {
 
-/// Of a CPU rank with the smallest batch: parameters, gradients, momentum, and what the libraries take (seen:
+/// Memory of a CPU rank with the smallest batch: parameters, gradients, momentum, and the libraries (seen:
 /// 350 MiB alone, 350-440 MiB with others).
 constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
 /// The default of virtrain-stress for a file, so that loads in VMs and on bare metal cover the same.
@@ -63,9 +63,9 @@ bool has_own_cores(const std::optional<Neighbour>& neighbour) {
   return !neighbour || neighbour->share != Share::core;
 }
 
-/// What devices of a victim's neighbour share with the victim's; nothing where that is nothing. Of its nodes
-/// count those of the arm that has most. The second one of "net" only receives, so that it shares what its
-/// cores do, and no card or switch.
+/// Devices of a victim's neighbour that share something with the victim's; nothing where none do. The arm
+/// with the most nodes counts. The second node of "net" only receives, so that it shares its cores, and no
+/// card or switch.
 std::optional<Sharing> sharing_of(const Scenario& scenario, const Case& wanted) {
   const auto& victim = wanted.tenants[0];
   if (!scenario.isolation || victim.neighbour || victim.gpus_per_node == 0) { return std::nullopt; }
@@ -221,7 +221,7 @@ std::map<std::string, DeviceChoice> Placer::take_shared(const Case& wanted, Devi
   return by_node;
 }
 
-/// What only users of devices are in the way of is busy.
+/// A lack that only users of devices cause is busy.
 void Placer::note_nothing_to_share(const Case& wanted, const Sharing& sharing,
                                    const std::vector<std::string>& reasons) {
   const auto idle = offered_devices(wanted.devices, wanted.tenants[0].vgpu_type, without_users(inventory_),
@@ -293,7 +293,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
 
-/// What only another run's cores are in the way of is busy.
+/// A lack that only another run's cores cause is busy.
 void Placer::place_cores(Placement& out) {
   const auto lacks = place_cores_of(inventory_, out);
   const auto leased = inventory_.leased_cores.size();
@@ -359,7 +359,7 @@ std::vector<std::string> Placer::place_cores_of(const vmctl::Inventory& host, Pl
   return lacks;
 }
 
-/// Of one node; what the host has no such place for is added to `problems`.
+/// Cores of one node; adds to `problems` where the host has no such place.
 std::vector<int> Placer::neighbour_cores(const Placement& placement, const Neighbour& neighbour,
                                          CoreAllocator& cores, std::vector<std::string>& problems) const {
   const auto& victim = placement.tenants[0].nodes[0];

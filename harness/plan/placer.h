@@ -32,7 +32,7 @@ class Placer {
   Placement place(const Case& wanted, bool in_vms);
 
   const std::vector<std::string>& problems() const { return problems_; }
-  /// What this host could do once devices and cores are free that are in use now.
+  /// Lacks that end when devices and cores in use become free.
   const std::vector<std::string>& busy() const { return busy_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 

@@ -117,7 +117,8 @@ void count_bindings(Plan& plan) {
     lent.clear();
   };
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
-  // Of no experiment: the UUIDs of mediated devices tell them apart and are not those that they will have.
+  // No experiment: the UUIDs of mediated devices only tell them apart here, and are not those that they will
+  // have.
   for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
   const auto lend = [&](const std::vector<vmctl::DeviceGrant>& wanted) {
     bind(std::erase_if(lent, vmctl::is_made_for_each_vm));

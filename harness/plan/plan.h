@@ -29,9 +29,10 @@ struct SecurityArm {
   std::string arm, base;
   std::size_t placement = 0;
   double estimate_seconds = 0;
-  /// Of the VM that gets a device, three times, each time as another tenant; nothing: the arm lends none.
+  /// Placement of the VM that gets a device, three times, each time as another tenant; nothing: the arm lends
+  /// none.
   std::optional<std::size_t> device_placement = {};
-  /// Of the tenants that have devices at once, of which one can be told to read; nothing: none can.
+  /// Placement of the tenants that have devices at once, of which one can be told to read; nothing: none can.
   std::optional<std::size_t> peer_placement = {};
   std::string lacks = {};  ///< what this host has not, so that its probes are not possible
 };

@@ -37,7 +37,7 @@ Case security_case(const Scenario& scenario) {
   return {"security", "", {tenant_of("tenant-a", 1), tenant_of("tenant-b", 2)}, small_guest(scenario), {}};
 }
 
-/// Of the scenario's devices only what VMs need to have them.
+/// The scenario's devices, with only the settings that VMs need to have them.
 Devices plain_devices(const Scenario& scenario) {
   auto devices = scenario.devices;
   devices.nics.reset();

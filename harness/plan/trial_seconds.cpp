@@ -8,8 +8,8 @@
 namespace virtrain::harness {
 namespace {
 
-/// Of one core: oneDNN's convolutions natively, and under QEMU's TCG (docs/pictures/quickstart.svg: 0.866
-/// images/s of 32 px).
+/// Speed of one core: oneDNN's convolutions natively, and under QEMU's TCG (docs/pictures/quickstart.svg:
+/// 0.866 images/s of 32 px).
 constexpr double native_gflop_per_second = 200.0;
 constexpr double emulated_gflop_per_second = 0.43;
 constexpr double gpu_images_per_second = 2500.0;
@@ -42,7 +42,8 @@ std::size_t nodes_on_victims_cores(const Placement& placement) {
   return shared;
 }
 
-/// What an aggressor leaves the victim of its cores: its level takes what it asks for, up to an equal share.
+/// Share of its cores that an aggressor leaves the victim: its level takes what it asks for, up to an equal
+/// share.
 double share_beside(const Placement& placement) {
   for (const auto& tenant : placement.tenants) {
     const auto& neighbour = tenant.neighbour;
@@ -97,8 +98,8 @@ double trial_seconds(const Placement& placement, bool vm, bool emulated) {
     const auto& w = tenant.workload;
     const double scale = static_cast<double>(w.image_size) / 224.0;
     // Later steps come when the aggressor has ended.
-    const double steps =
-        static_cast<double>(w.warmup_steps + w.steps) / share + static_cast<double>(w.later_steps.value_or(0));
+    const double steps = static_cast<double>(w.warmup_steps + w.steps) / share +
+                         static_cast<double>(w.later_steps.value_or(0));
     const double images = static_cast<double>(w.batch_size * w.accumulate_steps) * steps;
     const double images224 = images * scale * scale;
     const double rate = (vm && emulated ? emulated_gflop_per_second : native_gflop_per_second) *

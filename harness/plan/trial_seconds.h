@@ -7,7 +7,7 @@ namespace virtrain::harness {
 /// About how long a trial takes, from making its nodes to removing them: by rates that were seen, and by what
 /// a neighbour takes of the victim's cores. `vm`: its nodes are VMs; `emulated`: those are.
 double trial_seconds(const Placement& placement, bool vm, bool emulated);
-/// What of it a trial is spared whose nodes are there already.
+/// The part that a trial saves whose nodes are there already.
 double boot_seconds(const Placement& placement, bool vm, bool emulated);
 
 }  // namespace virtrain::harness

@@ -57,7 +57,7 @@ struct VmCheck {
     }
   }
 
-  /// What firmware, NVSwitches and old kernels make of a VM's devices.
+  /// Checks a VM's devices against firmware, NVSwitches and old kernels.
   void check_vm_devices(const Placement& placement, const NodePlacement& node) {
     const auto about = [&](const std::string& words) {
       return fmt::format("case {}: {}: {}", placement.case_name, node.hostname, words);

@@ -158,7 +158,7 @@ bool has_arm(const Scenario& scenario, const std::string& base);
 /// Whether no arm boots another image than the host's own packages.
 bool boots_mirrors_only(const Scenario& scenario);
 
-/// What `probes` may name, of a node's host and of each of its GPUs.
+/// Probes that `probes` may name, of a node's host and of each of its GPUs.
 inline const std::vector<std::string> host_probes{"triad", "memory_copy", "gemm"};
 inline const std::vector<std::string> gpu_probes{"gpu_gemm", "device_copy", "host_to_device",
                                                  "device_to_host", "peer_copy"};

@@ -8,7 +8,8 @@
 
 namespace virtrain::harness {
 
-/// What is known of a trial whose ranks have ended and whose tenants are stored, for the rules of validity.
+/// Gathers the evidence about a trial whose ranks have ended and whose tenants are stored, for the rules of
+/// validity.
 TrialEvidence gather_evidence(LiveTrial& trial);
 
 /// From the first to the last counted step of any rank.

@@ -54,7 +54,8 @@ class LiveNodes {
   std::vector<LiveNode> nodes_;
 };
 
-/// What the host sees of the node, or where its network is nobody's but guests', what the guest sees.
+/// Counters of the node as the host sees them, or where its network is nobody's but guests', as the guest
+/// sees them.
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node);
 
 }  // namespace virtrain::harness

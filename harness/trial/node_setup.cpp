@@ -16,7 +16,7 @@ namespace {
 /// For NCCL_TOPO_FILE: a guest cannot see the host's switches and links.
 constexpr const char* guest_nccl_topology = "/run/nccl-topology.xml";
 constexpr std::chrono::seconds query_deadline{60};
-/// Of one command of virtrain-probe; those of an emulated node take minutes.
+/// Deadline of one command of virtrain-probe; those of an emulated node take minutes.
 constexpr std::chrono::minutes probe_deadline{10};
 
 /// Where a node's ranks find the experiment's engines and leave theirs; nothing for those that use none, or
@@ -40,8 +40,8 @@ void note_plans_failure(LiveTrial& trial, const std::string& what, const TrialNo
   trial.event(what, {{"node", node.live.placement->hostname}, {"reason", error.what()}});
 }
 
-/// Of the class those that ranks of the node may use; the one slice of the shared arm stands for all of its
-/// tenant's. Of a virtual adapter, which bare metal has none of, its physical one.
+/// Addresses of devices of the class that ranks of the node may use; the one slice of the shared arm stands
+/// for all of its tenant's. A virtual adapter, which bare metal does not have, counts by its physical one.
 std::vector<std::string> addresses_of(vmctl::DeviceClass wanted, const LiveTrial& trial,
                                       const LiveTenant& tenant, const TrialNode& node) {
   std::vector<std::string> addresses;
@@ -169,7 +169,7 @@ asio::awaitable<void> give_plans_to(LiveTrial& trial) {
   }
 }
 
-/// Of all nodes, for each may have GPUs of its own kind.
+/// Takes them from all nodes, for each may have GPUs of its own kind.
 asio::awaitable<void> take_plans_from(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {

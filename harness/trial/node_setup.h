@@ -8,15 +8,16 @@
 
 #include "harness/trial/live_trial.h"
 
-// What a trial's nodes need before their ranks start, and are asked around the run.
+// Preparation of a trial's nodes before their ranks start, and questions to them around the run.
 
 namespace virtrain::harness {
 
-/// What was lent to guests must be there, and near what it is near to on the host; the rest explains figures.
+/// Devices that were lent to guests must be there, and near what they are near to on the host; the rest
+/// explains figures.
 asio::awaitable<void> look_at_guest_devices(LiveTrial& trial);
 
-/// What ranks on a node must know of its GPUs: in a guest how they hang together on the host, and on bare
-/// metal which of the host's they may use.
+/// Variables by which ranks on a node know its GPUs: in a guest how they hang together on the host, and on
+/// bare metal which of the host's they may use.
 asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& trial,
                                                                     const LiveTenant& tenant,
                                                                     const TrialNode& node);

@@ -83,7 +83,7 @@ void store_new_samples(results::Store& store, LiveTenant& tenant) {
   }
 }
 
-/// What a tenant's ranks say of their GPUs becomes facts and readings of their nodes.
+/// Turns the reports of a tenant's ranks on their GPUs into facts and readings of their nodes.
 void take_gpu_evidence(LiveTenant& tenant) {
   if (!tenant.trains_with_cuda()) { return; }
   std::int64_t next_rank = 0;  // jobs have their ranks in the order of the nodes
@@ -104,8 +104,8 @@ void take_gpu_evidence(LiveTenant& tenant) {
   }
 }
 
-/// What the host's processors used while ranks on them took their counted steps: all of it, whoever ran
-/// there.
+/// Energy that the host's processors used while ranks on them took their counted steps: all of it, whoever
+/// ran there.
 void take_host_energy(LiveTrial& trial) {
   double images = 0;
   for (const auto& tenant : trial.trainers()) {
@@ -177,7 +177,7 @@ nlohmann::json steps_after_aggressor(LiveTrial& trial) {
   return steps;
 }
 
-/// What an aggressor did goes to what its tenant was to do.
+/// Stores the work of an aggressor beside its tenant's orders.
 void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<AggressorEvidence>& aggressors) {
   auto& stressors = tenant.record.workload["stressors"] = nlohmann::json::array();
   for (const auto& one : aggressors) {

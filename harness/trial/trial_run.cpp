@@ -23,7 +23,7 @@ using std::chrono::seconds;
 constexpr milliseconds telemetry_period{1'000};
 /// mpirun, its daemons and MPI_Init; a guest under TCG that shares its core needs most of it.
 constexpr milliseconds place_deadline{120'000};
-/// Of an aggressor, to work at its level, and to end when told to.
+/// Deadlines of an aggressor, to work at its level, and to end when told to.
 constexpr milliseconds level_deadline{30'000};
 constexpr milliseconds stop_deadline{30'000};
 

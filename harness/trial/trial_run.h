@@ -29,7 +29,7 @@ class TrialRun {
   /// A stage begins; those before define are the caller's.
   void enter(const std::string& stage);
   const std::string& stage() const { return trial_.stage; }
-  /// What went wrong in the nodes while the trial ran: the console's end of the first lost one.
+  /// The console's end of the first node that was lost while the trial ran.
   std::string console_tail() const { return console_tail_; }
   double images_per_second() const { return trial_.images_per_second; }
   /// Why the finished trial does not count; empty: it does.

@@ -57,7 +57,7 @@ struct GuestNetwork {
                  .example = "9000");
 };
 
-/// What one node may use at most, VM and slice alike; absent: as much as there is.
+/// Upper bounds for one node, VM and slice alike; absent: unbounded.
 struct NodeLimits {
   bool operator==(const NodeLimits&) const = default;
   VIRTRAIN_RECORD;

@@ -10,7 +10,7 @@ namespace virtrain {
 /// `root` is "/" except in tests.
 std::uint64_t last_level_cache_bytes(const std::vector<int>& cpus, const std::filesystem::path& root = "/");
 
-/// What the kernel says can be had without swapping (MemAvailable), bounded by this process's own limit.
+/// Memory that can be had without swapping (MemAvailable), bounded by this process's own limit.
 std::uint64_t available_memory_bytes();
 
 }  // namespace virtrain

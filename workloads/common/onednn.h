@@ -49,7 +49,7 @@ template <typename Primitive, typename... Arguments>
 auto describe(const dnnl::engine& engine, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(engine, arguments...);
 }
-/// Of a backward pass, which needs the forward one's.
+/// Describes a backward pass, which needs the forward one's.
 template <typename Primitive, typename Forward, typename... Arguments>
 auto describe_backward(const dnnl::engine& engine, const Forward& forward, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(engine, arguments..., forward);
@@ -102,7 +102,7 @@ template <typename Primitive, typename... Arguments>
 auto describe(const dnnl::engine& engine, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), engine);
 }
-/// Of a backward pass, which needs the forward one's.
+/// Describes a backward pass, which needs the forward one's.
 template <typename Primitive, typename Forward, typename... Arguments>
 auto describe_backward(const dnnl::engine& engine, const Forward& forward, const Arguments&... arguments) {
   return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), engine, forward);

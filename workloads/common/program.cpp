@@ -34,7 +34,7 @@ nlohmann::json failure_fields(const std::string& operation, const std::string& m
           {"message", printable(message, longest_text)}};
 }
 
-/// What the handler of SIGTERM writes: it may allocate nothing, so all of it is made before.
+/// Texts that the handler of SIGTERM writes: it may allocate nothing, so all of it is made before.
 struct LastWords {
   std::string line, record;
 };

@@ -16,7 +16,7 @@ void write_out(const std::string& text);
 /// One record of the workload protocol: an object with "record" and "rank", on a line of its own.
 void write_record(const std::string& record, int rank, nlohmann::json fields);
 
-/// What the coordinator says on standard input.
+/// Commands of the coordinator on standard input.
 enum class Command { go, stop, end_of_file };
 
 /// Reads commands from a descriptor without ever blocking longer than asked.

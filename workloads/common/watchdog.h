@@ -27,7 +27,7 @@ class Watchdog {
 
   /// Progress: now comes `doing`, and the next progress is due within the limit.
   void expect(const std::string& doing);
-  /// What comes now may last (a wait for somebody's command).
+  /// The next step may last (a wait for somebody's command).
   void pause();
 
  private:
@@ -44,7 +44,7 @@ class Watchdog {
   std::thread thread_;  // last: it uses all of the above
 };
 
-/// What a run says that got no further for --stall_seconds.
+/// Message of a run that got no further for --stall_seconds.
 std::string stall_words(std::int64_t stall_seconds);
 
 }  // namespace virtrain

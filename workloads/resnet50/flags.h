@@ -13,8 +13,8 @@ namespace virtrain::resnet50 {
 
 VIRTRAIN_ENUM_CLASS(OutputFormat, json, tf_cnn_benchmarks)
 
-/// What a run of the trainer is told; the same flags for every backend. `backend` and `environment` are the
-/// coordinator's: no flag says them.
+/// Options of a run of the trainer; the same flags for every backend. `backend` and `environment` are the
+/// coordinator's: they have no flag.
 struct Flags : Workload {
   Flags() {
     steps = 100;
@@ -68,7 +68,7 @@ struct Flags : Workload {
       .flag = "trace");
 };
 
-/// What a backend can do, for refusals and help.
+/// Abilities of a backend, for refusals and help.
 struct BackendAbility {
   std::string executable;                 ///< "virtrain-resnet50-cpu"
   std::string name;                       ///< "CPU"

@@ -38,7 +38,7 @@ bool share_a_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
   return a.device.numa_node >= 0 && a.device.numa_node == b.device.numa_node;
 }
 
-/// What the firmware names no node of counts as of one.
+/// Devices for which the firmware names no node count as on one.
 bool are_on_one_numa_node(const DeviceSlot& a, const DeviceSlot& b) {
   return a.device.numa_node == b.device.numa_node;
 }
@@ -177,7 +177,7 @@ std::pair<int, const char*> distance(const DeviceSlot& nic, const DeviceSlot& de
   return {0, "far from"};
 }
 
-/// What an adapter is worth to a device: a port that is up goes before one that is as near and down.
+/// Worth of an adapter to a device: a port that is up goes before one that is as near and down.
 int worth(const DeviceSlot& nic, const DeviceSlot& device) {
   return 2 * distance(nic, device).first + (nic.is_ready ? 1 : 0);
 }
@@ -187,8 +187,8 @@ const DeviceSlot& nearest_device(const DeviceSlot& nic, const std::vector<Device
       devices, [&](const auto& a, const auto& b) { return worth(nic, a) < worth(nic, b); });
 }
 
-/// What a node's adapters are worth: first, over its devices, what the best one is to each; then, over the
-/// adapters, what each is to the nearest device.
+/// Worth of a node's adapters: first, over its devices, the worth of the best one to each; then, over the
+/// adapters, the worth of each to the nearest device.
 std::pair<int, int> worth_of(const Slots& nics, const std::vector<DeviceSlot>& devices) {
   std::pair<int, int> sum;
   for (const auto& device : devices) {
@@ -394,7 +394,7 @@ DeviceChoice DeviceAllocator::take(const Offer& offer, std::size_t count) {
   return choice;
 }
 
-/// What a victim may get, the best first: as if it were alone, then of one class, then, of cards and
+/// Sets that a victim may get, the best first: as if it were alone, then of one class, then, of cards and
 /// switches, some of each of the largest classes. Where those leave no room for others, no set does.
 std::vector<Slots> DeviceAllocator::victim_sets(const Slots& left, const Sharing& sharing) const {
   const auto count = sharing.count;

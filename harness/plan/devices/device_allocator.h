@@ -16,7 +16,7 @@ struct DeviceChoice {
   std::vector<int> numa_nodes;   ///< of the slots, each once, in order; without unknown ones
 };
 
-/// What a victim's neighbour has in common with it: each of its devices with one of the victim's.
+/// Hardware that a victim's neighbour has in common with it: each of its devices with one of the victim's.
 struct Sharing {
   Share share = Share::host;
   std::size_t count = 1;  ///< devices of each node

@@ -202,7 +202,7 @@ int gibibytes(const std::string& type_name) {
   return has_series ? static_cast<int>(parse_integer(digits).value_or(0)) : 0;
 }
 
-/// What kind vgpu finds on the functions of one card.
+/// Functions and slots that kind vgpu finds on one card.
 struct VgpuCard {
   std::vector<std::pair<const HostDevice*, const vmctl::VgpuType*>> functions;  ///< that offer the type
   std::vector<std::string> reasons;
@@ -335,7 +335,7 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
     return false;
   });
   if (!select.count) { return; }
-  // Of a card that counts all parts may be had.
+  // All parts of a card that counts may be had.
   std::set<std::string> cards;
   std::erase_if(offer.slots, [&](const DeviceSlot& slot) {
     if (cards.contains(slot.card)) { return false; }

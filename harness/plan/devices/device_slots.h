@@ -28,15 +28,15 @@ struct DeviceSlot {
   bool is_time_sliced() const;
 };
 
-/// What a host has of what was selected, and why the rest cannot be had, a sentence a device.
+/// The part of the selection that a host can give, and why the rest cannot be had, a sentence a device.
 struct Offer {
   std::vector<DeviceSlot> slots;
   std::vector<std::string> reasons;
   std::size_t in_use = 0;  ///< of the rest, those that could be had once their users are gone
 };
 
-/// What `devices` selects, for nodes whose vGPUs are of `vgpu_type`: GPUs, or whatever is named by address.
-/// `for_vms`: some arm gives them to VMs, which takes an IOMMU.
+/// Devices that `devices` selects, for nodes whose vGPUs are of `vgpu_type`: GPUs, or whatever is named by
+/// address. `for_vms`: some arm gives them to VMs, which takes an IOMMU.
 Offer offered_devices(const Devices& devices, const std::string& vgpu_type, const vmctl::Inventory& inventory,
                       bool for_vms);
 /// RDMA adapters, or whatever is named by address, of which VMs get as they get `devices`.

@@ -27,7 +27,7 @@
 namespace virtrain::harness {
 namespace {
 
-/// What cases stand on: the keys that arms and sweeps may lay something over.
+/// The base of cases: the keys that arms and sweeps may lay something over.
 struct Ground {
   Guest guest;
   Devices devices;
@@ -36,7 +36,7 @@ struct Ground {
   bool knows_devices = true;  ///< else nothing is said of what needs them: they are refused already
 };
 
-/// Of the scenario with what is laid over it.
+/// The scenario's base with what is laid over it.
 Ground decode_ground(MapReader& in, const Layers& over, Diagnostics& diagnostics) {
   Ground ground;
   if (const auto field =
@@ -68,7 +68,7 @@ Workload decode_own_workload(MapReader& in, const char* inherited, const Ground&
   return decode_workload(field, base, diagnostics);
 }
 
-/// What a placement asks of each node, in a tenant and in `scale` alike.
+/// Demands of a placement on each node, in a tenant and in `scale` alike.
 struct PerNode {
   std::int64_t gpus = 0;
   std::int64_t ranks = 1;
@@ -109,7 +109,7 @@ PerNode decode_per_node(MapReader& in, const Ground& ground, const Workload& wor
   return per_node;
 }
 
-/// What the schema says of a tenant without a name, or without a workload of its own.
+/// The schema's sentences about a tenant without a name, or without a workload of its own.
 struct TenantDefaults {
   const char *name, *workload;
 };
@@ -254,7 +254,7 @@ class CaseDecoder {
     return cases;
   }
 
-  /// Of `isolation.neighbour`, as the arm has it.
+  /// Limits in `isolation.neighbour`, as the arm has them.
   vmctl::NodeLimits neighbour_limits(const Layers& arm) const {
     const auto& guest = ground_with({}, arm).guest;
     Field document = document_;

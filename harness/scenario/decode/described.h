@@ -12,7 +12,7 @@
 
 namespace virtrain::harness {
 
-/// What the schema says of the field.
+/// The schema's sentences about the field.
 About about(const Property& is);
 
 /// Environment variables, which have rules of their own.

@@ -46,7 +46,7 @@ std::string not_allowed(const std::string& word, const std::vector<std::string>&
                      near ? "; did you mean " + *near + "?" : "");
 }
 
-/// What victims with other devices cannot share with their neighbours.
+/// Refuses a share that victims with other devices cannot have with their neighbours.
 void check_share(MapReader& in, const Scenario& scenario, const Isolation& isolation, bool gpus) {
   const auto share = isolation.neighbours.empty() ? Share::host : isolation.neighbours[0].share;
   const bool of_devices = share == Share::card || share == Share::switch_;

@@ -5,7 +5,7 @@
 
 namespace virtrain::harness {
 
-/// What `isolation` says beside its victims, whose list `in` still has to be asked for.
+/// Decodes `isolation` but for its victims, whose list `in` still has to be asked for.
 Isolation decode_isolation(MapReader& in, Diagnostics& diagnostics);
 
 /// `neighbour` of `isolation`: what the neighbour may use in an arm with this guest.

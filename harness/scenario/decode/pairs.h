@@ -13,7 +13,7 @@ namespace virtrain::harness {
 /// `pairs`: a number, or at most how many and what ends them early.
 void decode_pairs(MapReader& in, Scenario& scenario, Diagnostics& diagnostics);
 
-/// Of a scenario, in all its arms.
+/// Limit of a scenario, in all its arms.
 inline constexpr std::size_t most_trials = 50'000;
 /// Refuses more trials than that, and fewer of a sweep without `large_sweeps`, before cases are decoded, each
 /// of which has a workload of its own. Whether it refused them.

@@ -67,8 +67,8 @@ struct SweptKey {
   std::vector<Field> values;
 };
 
-/// What a case's name has for it; empty: nothing may be swept over such a value. A slash would begin the size
-/// of a weak scaling, and "@", "=" and "," part names.
+/// The value in a case's name; empty: nothing may be swept over such a value. A slash would begin the size of
+/// a weak scaling, and "@", "=" and "," part names.
 std::string value_in_name(const std::string& text) {
   const auto is_shown = [](char c) { return c >= ' ' && c <= '~'; };
   if (text.empty() || text.size() > 64 || !std::all_of(text.begin(), text.end(), is_shown)) { return ""; }

@@ -65,7 +65,7 @@ const ReservedVariable* reserved_variable(std::string_view name) {
   return found == reserved_variables.end() ? nullptr : found;
 }
 
-/// What the schema says of names that are reserved.
+/// The schema's rules about names that are reserved.
 Schema environment_rules() {
   Schema whole = Schema::array();
   std::string prefixes;

@@ -72,7 +72,7 @@ void add_leaves(const YAML::Node& node, const std::string& key, Leaves& leaves) 
   }
 }
 
-/// What the arm is in the end, and workload, guest and devices as it has them.
+/// The arm with its base resolved, and workload, guest and devices as it has them.
 struct ArmSettings {
   std::string base;
   std::map<std::string, YAML::Node> parts;

@@ -21,8 +21,8 @@ struct Setting {
 /// Shown in place of a value that is absent.
 inline constexpr const char* not_set = "not set";
 
-/// What differs between two sound scenario texts for a case in an arm: the settings of that arm, but for
-/// those that the case sets itself in both, and "cases" where the case itself was edited.
+/// Differences between two sound scenario texts for a case in an arm: the settings of that arm, but for those
+/// that the case sets itself in both, and "cases" where the case itself was edited.
 std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
                                      const std::string& case_name, const std::string& arm);
 

@@ -8,7 +8,7 @@
 
 namespace virtrain::harness {
 
-/// What a neighbour and the victim both use.
+/// Hardware that a neighbour and the victim both use.
 VIRTRAIN_ENUM_CLASS(Share, core, llc, node, card, switch_, host)
 
 /// Whether it is a place among the host's cores, which are on the victim's NUMA node.
@@ -37,7 +37,7 @@ struct AggressorKind {
   bool needs_gpu = false;
 };
 const std::vector<AggressorKind>& aggressor_kinds();
-/// Of this name; there is one.
+/// The kind of this name; there is one.
 const AggressorKind& aggressor_kind(const std::string& name);
 
 /// Whether all of a scenario's neighbours get GPUs like their victim's: for the work of one of them, or for

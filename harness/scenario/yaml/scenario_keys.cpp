@@ -19,7 +19,7 @@ constexpr FixedKey fixed_keys[] = {
     {"devices.select", "the arms of a pair run on the same devices"},
 };
 
-/// What bare metal has none of.
+/// Keys that bare metal does not have.
 constexpr std::string_view keys_of_vms[] = {
     "guest.image",           "guest.hugepages",      "guest.topology",         "guest.memory_encryption",
     "guest.network.vhost",   "guest.network.queues", "guest.cpu_model",        "guest.nccl_topology",

@@ -35,8 +35,8 @@ std::string dotted(const std::string& path, const std::string& key);
 using KeyPlaces = std::map<std::string, std::vector<std::string>>;
 KeyPlaces key_places(const nlohmann::ordered_json& schema);
 
-/// What to do about a key that the mapping at `path` does not know: "it belongs in guest: guest.hugepages",
-/// or what is allowed there, with the nearest word. Null: no places are known.
+/// Advice on a key that the mapping at `path` does not know: "it belongs in guest: guest.hugepages", or what
+/// is allowed there, with the nearest word. Null: no places are known.
 std::string key_advice(const std::string& key, const std::string& path,
                        const std::vector<std::string>& allowed, const KeyPlaces* places);
 

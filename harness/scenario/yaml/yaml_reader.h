@@ -75,11 +75,10 @@ struct Layer {
   YAML::Mark mark;  ///< what complaints about the path are shown with
 };
 using Layers = std::vector<Layer>;
-/// What whoever wrote the word most likely meant: the nearest, or for a word of other tools what it is called
-/// here.
+/// The word that was most likely meant: the nearest, or for a word of other tools what it is called here.
 std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed);
 
-/// Of these layers what lies at or below `path`, and where below it.
+/// The part of these layers at or below `path`, and where below it.
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path);
 
 /// A value of the file, or, where `schema` is set, what the schema says of such a value: the same decoder
@@ -101,14 +100,15 @@ struct Field {
   Field inheriting(const char* from) const;
 };
 
-/// What the schema says of a key. An optional key has a default, or a sentence on what its absence means.
+/// The schema's sentences about a key. An optional key has a default, or a sentence on what its absence
+/// means.
 struct About {
   const char* text;
   Schema fallback = nullptr;      ///< the default
   const char* absent = nullptr;   ///< becomes "Absent: …" at the end of the description
   Schema example = nullptr;       ///< null: made from the default, the allowed words or a mapping's keys
   const char* pattern = nullptr;  ///< of a text, for the schema; the reader's own refusal has words
-  /// Of one of several words: others that people write, and what they mean.
+  /// Other words that people write for one of several, and what they mean.
   std::vector<std::pair<std::string, std::string>> meant = {};
 };
 
@@ -125,7 +125,7 @@ class MapReader {
   YAML::Mark mark() const { return mark_; }
   Diagnostics& diagnostics() { return diagnostics_; }
   std::size_t size() const { return values_.size(); }
-  /// What keys there are, and where.
+  /// The keys that there are, and where.
   const std::map<std::string, YAML::Mark>& keys() const { return keys_; }
   /// The raw value, for nested mappings and lists.
   std::optional<Field> child(const std::string& key, const About& about);
@@ -172,7 +172,7 @@ class MapReader {
   void refuse(const std::string& key, fmt::format_string<Arg, Args...> format, Arg&& arg, Args&&... args) {
     refuse(key, fmt::format(format, std::forward<Arg>(arg), std::forward<Args>(args)...));
   }
-  /// What the schema says beyond the keys, where refuse() is told by conditions.
+  /// Rules of the schema beyond the keys, where refuse() is told by conditions.
   void schema_rules(const Schema& rules);
   /// Complains about every key nobody asked for; a schema gets the mapping's example.
   void finish();
@@ -186,7 +186,7 @@ class MapReader {
   bool is_required(const std::string& key) const;
   void describe_example();
 
-  /// What the schema says of a scalar, and what complaints do: "must be `expected`", "is not `allowed`".
+  /// A scalar for the schema and for complaints: "must be `expected`", "is not `allowed`".
   struct Scalar {
     Schema schema;
     const char* expected;

@@ -95,7 +95,7 @@ class ValueCounter : public YAML::EventHandler {
   std::map<YAML::anchor_t, std::size_t> sizes_;  ///< of what each anchor names, once it is closed
 };
 
-/// What people mean who write what is not YAML; empty where it is none of the usual.
+/// Advice for people who write what is not YAML; empty where it is none of the usual slips.
 std::string cure_of(const std::string& text, const YAML::Mark& mark) {
   const auto lines = split(text, '\n');
   if (mark.is_null() || mark.line < 0 || mark.line >= std::ssize(lines)) { return ""; }

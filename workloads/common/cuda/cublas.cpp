@@ -25,7 +25,7 @@ void check(cublasStatus_t status, const char* operation) {
   throw Error(operation, ErrorCode::host_unable, "cuBLAS says " + std::to_string(static_cast<int>(status)));
 }
 
-/// Of this toolkit's version.
+/// Loads the library of this toolkit's version.
 void* load(const std::string& library, const std::vector<std::string>& folders) {
   return load_library(library + ".so." + std::to_string(CUDART_VERSION / 1000), folders,
                       "install the toolkit's cuBLAS");

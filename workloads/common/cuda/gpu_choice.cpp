@@ -14,7 +14,7 @@
 namespace virtrain {
 namespace {
 
-/// Of a call with which CUDA starts: there its "unknown error" is no fault of the GPU's.
+/// Checks a call with which CUDA starts: there its "unknown error" is no fault of the GPU's.
 void check_start(const std::string& operation, cudaError_t status) {
   if (status != cudaErrorUnknown) { return check_gpu(operation, status); }
   ignore_gpu(status);

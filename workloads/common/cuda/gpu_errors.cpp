@@ -25,7 +25,7 @@ std::string of_versions(std::string (*words)(int driver_version, int runtime_ver
   return words(driver, runtime);
 }
 
-/// What a status means for what wants to compute; empty where CUDA's own words must do.
+/// Meaning of a status for whoever wants to compute; empty where CUDA's own words must do.
 std::string meaning(cudaError_t status) {
   switch (status) {
     case cudaErrorNoDevice:

@@ -15,9 +15,9 @@ struct FreeDevice {
 struct FreePinned {
   void operator()(std::byte* pointer) const;
 };
-/// Of the current GPU.
+/// Memory of the current GPU.
 using DeviceMemory = std::unique_ptr<std::byte, FreeDevice>;
-/// Of the host, page-locked: copies to and from it need no wait.
+/// Memory of the host, page-locked: copies to and from it need no wait.
 using PinnedMemory = std::unique_ptr<std::byte, FreePinned>;
 DeviceMemory allocate_device(std::size_t bytes);
 PinnedMemory allocate_pinned(std::size_t bytes);
@@ -47,7 +47,7 @@ class GpuEvent {
   GpuEvent& operator=(const GpuEvent&) = delete;
   /// Null is the default stream.
   void record(CUstream_st* stream) const;
-  /// What comes next on the stream waits for the latest record.
+  /// Later work on the stream waits for the latest record.
   void hold(CUstream_st* stream) const;
   /// Whether the stream has come there since the latest record.
   bool is_done() const;

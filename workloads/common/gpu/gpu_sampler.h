@@ -14,8 +14,7 @@
 
 namespace virtrain {
 
-/// What a GPU did during a measurement, from states looked at again and again. What it does not tell stays
-/// absent.
+/// States of a GPU during a measurement, looked at again and again. Values that it does not give stay absent.
 class GpuCourse {
  public:
   void add(std::int64_t t_ns, const GpuState& state);

@@ -192,7 +192,7 @@ std::optional<double> thousandth(const std::optional<unsigned>& value) {
   return *value / 1000.0;
 }
 
-/// Of a vGPU: whether any enabled feature is licensed. Elsewhere there is nothing to license.
+/// Whether any enabled feature of a vGPU is licensed. Elsewhere there is nothing to license.
 std::optional<bool> licensed(const std::optional<LicensableFeatures>& features) {
   if (!features || features->supported == 0) { return std::nullopt; }
   bool any_enabled = false;

@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-/// What NVIDIA's management library says about a GPU. It is loaded at run time with declarations of our own,
-/// so that one binary runs with and without a driver. What a GPU (or the driver's version, or a vGPU) does
-/// not tell is absent, never zero.
+/// Reads NVIDIA's management library. It is loaded at run time with declarations of our own, so that one
+/// binary runs with and without a driver. A value that a GPU (or the driver's version, or a vGPU) does not
+/// give is absent, never zero.
 namespace virtrain {
 
-/// What should not change while a job runs, and is read at both its ends to know that it did not.
+/// Values that should not change while a job runs; they are read at both its ends to know that they did not.
 struct GpuIdentity {
   std::optional<std::string> name;
   std::optional<std::string> uuid;
@@ -33,7 +33,7 @@ struct GpuIdentity {
   std::optional<bool> licensed;               ///< of a vGPU: an unlicensed one slows down with time
 };
 
-/// What changes from moment to moment. Cheap to ask for: it is sampled during a measurement.
+/// Values that change from moment to moment. Cheap to ask for: they are sampled during a measurement.
 struct GpuState {
   std::optional<unsigned> sm_clock_mhz;
   std::optional<unsigned> memory_clock_mhz;
@@ -43,13 +43,13 @@ struct GpuState {
   std::optional<std::vector<std::string>> throttle_reasons;
 };
 
-/// What may have changed from one end of a run to the other. It is asked for there and not in between: the
-/// driver may have to ask the GPU's firmware, which would disturb a measurement.
+/// Values that may have changed from one end of a run to the other. They are asked for there and not in
+/// between: the driver may have to ask the GPU's firmware, which would disturb a measurement.
 struct GpuHealth {
   std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
   std::optional<bool> row_remap_pending;  ///< rows of its memory to be replaced at the next reset
-  /// Of NVLink through switches: "not_supported", "not_started", "in_progress", "completed", "failed". CUDA
-  /// starts with the first and the fourth only.
+  /// State of NVLink through switches: "not_supported", "not_started", "in_progress", "completed", "failed".
+  /// CUDA starts with the first and the fourth only.
   std::optional<std::string> fabric_state;
   std::optional<unsigned> compute_processes;  ///< that use the GPU, ours included
 };
