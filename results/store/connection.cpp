@@ -374,6 +374,12 @@ void Store::Connection::migrate(Mode mode) {
         fmt::format("was written by a newer virtrain (schema {}, this one knows {}); use that version",
                     pragma("user_version"), schema_version));
   }
+  if (pragma("user_version") > 0 && pragma("user_version") < oldest_schema_version) {
+    throw refuse(fmt::format(
+        "was written before virtrain 0.2.0 (schema {}, this one reads {} and later); open it once "
+        "with virtrain 0.2.0, which brings it to schema 9",
+        pragma("user_version"), oldest_schema_version));
+  }
   check_schema();
   const bool is_foreign = mode == Mode::copy || !is_trusted_owner(folder_owner(file));
   if (!fresh && is_foreign) { check_pages(); }
@@ -388,9 +394,9 @@ void Store::Connection::migrate(Mode mode) {
   if (fresh) { database_->exec("PRAGMA auto_vacuum = INCREMENTAL"); }  // counts for a new file only
   const Scope scope(*this);
   // Read again inside the transaction: another process may have done it meanwhile.
-  for (auto version = pragma("user_version"); version < schema_version; ++version) {
+  for (auto version = pragma("user_version"); version < schema_version;) {
     clock_->begin_step();
-    database_->exec(migration_from(version));
+    version = migrate_from(version, *database_);
   }
   database_->exec(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, schema_version));

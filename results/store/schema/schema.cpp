@@ -3,28 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <compare>
 #include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
 
+#include "common/error.h"
 #include "common/text/printable.h"
 #include "sql_embedded.h"
 
 namespace virtrain::results {
 namespace {
-
-/// A function: the texts of another file may not be there yet where this file begins.
-std::string_view migration(std::size_t version) {
-  const std::array all = {sql::migration_001_base_sql,         sql::migration_002_exchange_sql,
-                          sql::migration_003_probe_sql,        sql::migration_004_evidence_sql,
-                          sql::migration_005_changes_sql,      sql::migration_006_views_sql,
-                          sql::migration_007_security_sql,     sql::migration_008_case_names_sql,
-                          sql::migration_009_paired_trials_sql};
-  return all.at(version);
-}
 
 /// As a row of sqlite_schema has it.
 struct SchemaObject {
@@ -47,14 +37,19 @@ SchemaObjects objects_of(const SQLite::Database& database) {
 
 SchemaObjects objects_of_version(std::int64_t version) {
   SQLite::Database fresh(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE);
-  for (std::int64_t from = 0; from < version; ++from) { fresh.exec(migration_from(from)); }
+  for (std::int64_t at = 0; at < version;) { at = migrate_from(at, fresh); }
   return objects_of(fresh);
 }
 
 }  // namespace
 
-std::string migration_from(std::int64_t version) {
-  return std::string(migration(static_cast<std::size_t>(version)));
+std::int64_t migrate_from(std::int64_t version, SQLite::Database& database) {
+  if (version != 0) {
+    throw Error("bring a results database up to date", ErrorCode::bad_input,
+                fmt::format("no step begins at schema {}", version));
+  }
+  database.exec(std::string(sql::version_009_sql));
+  return oldest_schema_version;
 }
 
 std::string foreign_schema(const SQLite::Database& database, std::int64_t version) {

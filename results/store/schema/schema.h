@@ -7,8 +7,11 @@
 
 namespace virtrain::results {
 
-/// The SQL that brings a database from schema `version` (0: empty) to the next.
-std::string migration_from(std::int64_t version);
+/// The oldest schema that is brought up to date: what virtrain 0.2.0 writes.
+inline constexpr std::int64_t oldest_schema_version = 9;
+
+/// Takes one step from schema `version` (0: an empty file) and gives the version that it leads to.
+std::int64_t migrate_from(std::int64_t version, SQLite::Database& database);
 
 /// What about this database is not as migrations to `version` make it, in words; empty: nothing. Nothing may
 /// be missing, changed or added: a trigger would run with what is stored, an index would grow with it, and a
