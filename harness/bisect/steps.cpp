@@ -64,6 +64,7 @@ std::string step_scenario(const Subject& subject, const Suspects& tried, const S
   TwoArms wanted;
   wanted.name = subject.scenario.substr(0, longest_name - bisect_ending.size()) + std::string(bisect_ending);
   wanted.case_name = subject.case_name;
+  wanted.case_key = subject.case_key;
   wanted.arm = subject.arm;
   wanted.tried = tried;
   wanted.pairs = limits.pairs;

@@ -70,7 +70,7 @@ void add_facts(const std::vector<results::Suspect>& facts, std::vector<Suspected
 
 /// Why the decoder refuses a scenario with this setting; empty: it takes it.
 std::string refusal_of(const Subject& subject, const Setting& setting) {
-  TwoArms wanted{"bisect", "", subject.case_name, subject.arm, {setting}, {0}, 3};
+  TwoArms wanted{"bisect", "", subject.case_name, subject.arm, {setting}, {0}, 3, subject.case_key};
   const auto text = two_arm_scenario(subject.text, wanted);
   try {
     decode_scenario(text, "scenario", true);
@@ -101,6 +101,9 @@ Subject subject_of(const Store& store, const Night& bad, std::string id, std::st
   subject.case_name = std::move(case_name);
   subject.arm = std::move(arm);
   subject.trial_seconds = trial_seconds(store, bad.experiment);
+  const auto trials = store.trials(bad.experiment);
+  const auto same = std::ranges::find(trials, subject.case_name, &results::Trial::case_name);
+  if (same != trials.end()) { subject.case_key = same->case_key; }
   return subject;
 }
 
@@ -234,7 +237,7 @@ Subject subject_of_experiments(const Store& store, const std::string& good_id, c
   }
   add_known(known, subject);
   for (const auto& setting :
-       edited_settings(good.scenario_text, bad.scenario_text, subject.case_name, subject.arm)) {
+       edited_settings(good.scenario_text, bad.scenario_text, subject.case_of_file(), subject.arm)) {
     const bool is_given = std::ranges::any_of(known, [&](const Setting& one) {
       return is_at_or_below(one.key, setting.key) || is_at_or_below(setting.key, one.key);
     });

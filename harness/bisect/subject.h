@@ -14,12 +14,15 @@ struct Subject {
   std::string scenario = {};  ///< its name
   std::string text = {};      ///< the scenario of the first bad night
   std::string case_name = {};
+  CaseKey case_key = {};
   std::string arm = {};
   double ratio = 1;  ///< bad nights to good ones
   std::vector<Suspected> suspects = {};
   std::string doubt = {};    ///< whether the two experiments go together at all; empty: none
   double trial_seconds = 0;  ///< what a trial of the bad night took with all around it; 0: not known
 
+  /// The case as the scenario calls it, of which case_name may be a size.
+  const std::string& case_of_file() const { return case_key.family.empty() ? case_name : case_key.family; }
   /// Those that a scenario can switch, in their order.
   std::vector<Suspected> switched() const;
   std::vector<Suspected> others() const;

@@ -3,6 +3,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "common/error.h"
@@ -74,6 +75,10 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
   trial.order = planned.order;
   trial.case_name = placement.case_name;
   trial.arm = planned.arm;
+  trial.case_key = placement.key;
+  const auto& arms = context_.plan.arms;
+  const auto arm = std::ranges::find(arms, planned.arm, &Arm::name);
+  if (arm != arms.end()) { trial.arm_key = arm->key(); }
   trial.pair = planned.pair;
   trial.nodes = placement.training_nodes();
   trial.gpus_per_node = first.gpus_per_node;

@@ -35,7 +35,7 @@ struct TenantPlacement {
 /// All nodes of one case, placed on one host: for each arm in which the case is the same.
 struct Placement {
   std::string case_name;
-  std::string scaling_of;
+  CaseKey key;
   std::vector<TenantPlacement> tenants;
   bool oversubscribed = false;
   Guest guest = {};

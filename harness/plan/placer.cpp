@@ -124,7 +124,7 @@ std::string function_mac(const std::string& hostname, const std::string& address
 }
 
 Placement Placer::place(const Case& wanted, bool in_vms) {
-  Placement out{wanted.name, wanted.scaling_of, {}, false, wanted.guest, wanted.devices};
+  Placement out{wanted.name, wanted.key, {}, false, wanted.guest, wanted.devices};
   check_totals(wanted, in_vms, out);
   warn_of_little_memory(wanted);
   std::int64_t index = 0;

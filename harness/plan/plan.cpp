@@ -269,7 +269,8 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   Placer placer(scenario, inventory, emulated);
   for (const auto* arms : {&scenario.arms, &scenario.arms_beside_only}) {
     for (const auto& arm : *arms) {
-      plan.arms.push_back({arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}});
+      plan.arms.push_back(
+          {arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}, {}, arm.neighbour});
     }
   }
   std::vector<std::vector<std::size_t>> placement_of;  // by case and arm

@@ -34,7 +34,7 @@ Tenant tenant_of(const std::string& name, std::int64_t nodes) {
 
 /// Two tenants, of which the second has a node more to talk to.
 Case security_case(const Scenario& scenario) {
-  return {"security", "", {tenant_of("tenant-a", 1), tenant_of("tenant-b", 2)}, small_guest(scenario), {}};
+  return {"security", {}, {tenant_of("tenant-a", 1), tenant_of("tenant-b", 2)}, small_guest(scenario), {}};
 }
 
 /// The scenario's devices, with only the settings that VMs need to have them.
@@ -56,7 +56,7 @@ Case device_memory_case(const Scenario& scenario) {
       if (tenant.vgpu_type.empty()) { tenant.vgpu_type = other.vgpu_type; }
     }
   }
-  return {"device-memory", "", {std::move(tenant)}, small_guest(scenario), plain_devices(scenario)};
+  return {"device-memory", {}, {std::move(tenant)}, small_guest(scenario), plain_devices(scenario)};
 }
 
 /// Memory that a tenant fills through the device's regions. NVIDIA's are windows of their driver's.
@@ -86,7 +86,7 @@ std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inve
       chosen.push_back(slot);
     }
   }
-  Case wanted{"device-peer", "", {tenant_of("tenant-b", 1)}, small_guest(scenario), plain_devices(scenario)};
+  Case wanted{"device-peer", {}, {tenant_of("tenant-b", 1)}, small_guest(scenario), plain_devices(scenario)};
   wanted.tenants[0].gpus_per_node = chosen.size() == most_peers ? 2 : 1;
   if (chosen.size() > 1) {
     wanted.tenants.push_back(tenant_of("tenant-a", 1));

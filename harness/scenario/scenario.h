@@ -77,7 +77,7 @@ struct Case {
   bool operator==(const Case&) const = default;
 
   std::string name;
-  std::string scaling_of;  ///< `weak-scaling@batch_size=32` of a weak-scaling size, else empty
+  CaseKey key;  ///< empty where it is neither a size nor a point
   std::vector<Tenant> tenants;
   Guest guest = {};
   Devices devices = {};
@@ -103,6 +103,13 @@ struct Arm {
   std::optional<Price> price;
   std::vector<Case> cases;                  ///< the scenario's, as they are in this arm
   vmctl::NodeLimits neighbour_limits = {};  ///< where the scenario measures isolation
+  std::optional<Neighbour> neighbour = {};  ///< beside which its trials run
+
+  ArmKey key() const {
+    auto key = neighbour ? neighbour->key() : ArmKey();
+    key.like = like;
+    return key;
+  }
 };
 
 /// When a case has enough pairs.

@@ -1,7 +1,5 @@
 #include "results/comparison/case_rows.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -69,7 +67,7 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
   std::map<std::string, std::size_t> index;
   for (const auto* row : ordered) {
     const auto [found, fresh] = index.try_emplace(row->case_name, cases.size());
-    if (fresh) { cases.push_back({row->case_name, {}}); }
+    if (fresh) { cases.push_back({row->case_name, {}, row->case_key}); }
     cases[found->second].rows.push_back(row);
   }
   return cases;
@@ -126,10 +124,8 @@ std::vector<double> throughputs(const Rows& rows) {
   return values;
 }
 
-std::string scaling_family(const std::string& case_name, std::int64_t nodes) {
-  const std::string ending = fmt::format("/{}", nodes);
-  if (case_name.size() <= ending.size() || !case_name.ends_with(ending)) { return {}; }
-  return case_name.substr(0, case_name.size() - ending.size());
+const std::string& victim_arm(const ComparisonRow& row) {
+  return row.arm_key.is_beside() ? row.arm_key.like : row.arm;
 }
 
 std::vector<std::string> boots_of(const ComparisonData& data, const Rows& rows) {

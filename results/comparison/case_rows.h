@@ -16,6 +16,7 @@ using Rows = std::vector<const ComparisonRow*>;
 struct CaseRows {
   std::string name;
   Rows rows;
+  CaseKey key = {};
 };
 
 /// One side of one comparison: the trials that its selector means.
@@ -54,8 +55,8 @@ using RowPairs = std::map<PairKey, RowPair>;
 RowPairs pairs_of(const Rows& baseline, const Rows& candidate);
 /// Their throughputs, images/s.
 std::vector<double> throughputs(const Rows& rows);
-/// FAMILY of a case named FAMILY/NODES; empty for any other.
-std::string scaling_family(const std::string& case_name, std::int64_t nodes);
+/// The arm in which the trial's victim ran, whatever neighbour was beside it.
+const std::string& victim_arm(const ComparisonRow& row);
 
 /// What an unpaired comparison counts: trials, or boot sessions where the trials come from several boots.
 struct Units {

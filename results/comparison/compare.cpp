@@ -15,7 +15,6 @@
 #include "common/text/units.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/flags.h"
-#include "results/comparison/isolation_matrix.h"
 #include "results/comparison/look_levels.h"
 #include "results/comparison/verdict.h"
 
@@ -31,6 +30,14 @@ Selector selector_of(const std::string& side) {
 
 bool has_pair_numbers(const Side& side) {
   return std::ranges::any_of(side.rows, [](const auto* row) { return row->pair.has_value(); });
+}
+
+bool is_beside(const Side& side) {
+  return !side.rows.empty() && side.rows.front()->arm_key.is_beside();
+}
+
+std::string victim_arm_of(const Side& side) {
+  return side.rows.empty() ? side.selector.arm : victim_arm(*side.rows.front());
 }
 
 bool any_complete(const RowPairs& pairs) {
@@ -154,6 +161,8 @@ class Comparer {
     refuse_overlap(one, baseline, candidate);
     CaseComparison result;
     result.case_name = one.name;
+    result.key = one.key;
+    result.is_beside = is_beside(candidate);
     result.baseline = baseline.name;
     result.candidate = candidate.name;
     result.arm = arm;
@@ -297,7 +306,7 @@ class Comparer {
     arm.throughputs = throughputs(runs);
     arm.boots = boots_of(index_.data(), runs);
     arm.images_per_second = mean(arm.throughputs);
-    if (sweeps_power(one.name)) {
+    if (sweeps_power(one.key)) {
       const auto numbers = index_.evidence(one.name, side).numbers;
       const auto number = [&](const char* name) {
         const auto found = numbers.find(name);
@@ -314,20 +323,20 @@ class Comparer {
     }
     arm.tenants = index_.tenants(one.name, side.selector);
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
-    const std::string family = scaling_family(one.name, arm.nodes);
-    if (family.empty()) { return arm; }
-    arm.published = index_.published(one.name, arm.nodes, side);
-    const auto one_node = runs_of(index_.rows(family + "/1", side.selector), side.pooled);
+    if (one.key.scale != arm.nodes) { return arm; }
+    const auto name_of_one = printed(resized(one.key, 1));
+    arm.published = index_.published(one.name, name_of_one, arm.nodes, side);
+    const auto one_node = runs_of(index_.rows(name_of_one, side.selector), side.pooled);
     if (one_node.empty()) { return arm; }
     arm.scaling = weak_scaling(throughputs(of_shared_experiments(one_node, runs)),
                                throughputs(of_shared_experiments(runs, one_node)), arm.nodes);
-    if (!request_.predict.empty()) { arm.prediction = prediction_of(family, side); }
+    if (!request_.predict.empty()) { arm.prediction = prediction_of(resized(one.key, {}), side); }
     return arm;
   }
 
   /// The same for all sizes of a weak scaling.
-  const Prediction& prediction_of(const std::string& family, const Side& side) const {
-    const auto key = std::tuple(family, side.selector.text, side.selector.arm, side.pooled);
+  const Prediction& prediction_of(const CaseKey& family, const Side& side) const {
+    const auto key = std::tuple(printed(family), side.selector.text, side.selector.arm, side.pooled);
     const auto known = predictions_.find(key);
     if (known != predictions_.end()) { return known->second; }
     const auto evidence = index_.scaling(family, side);
@@ -357,7 +366,7 @@ class Comparer {
     }
     const auto& [ours, theirs] = std::pair(baseline.selector.arm, candidate.selector.arm);
     // Neighbours of a kind contend for the host, whoever emulates their processors.
-    if (ours != theirs && condition_of(ours).arm == condition_of(theirs).arm && kinds.size() == 1) {
+    if (ours != theirs && victim_arm_of(baseline) == victim_arm_of(candidate) && kinds.size() == 1) {
       is_emulated = false;
     }
     const auto facts = result.paired ? index_.facts_of(pairs)
@@ -442,7 +451,7 @@ std::vector<CaseComparison> compare(const Store& store, const CompareRequest& re
   const auto experiments = experiments_of(store, request);
   auto data = store.comparison_data(experiments, fields_with_rules());
   const bool needs_power =
-      std::ranges::any_of(data.rows, [](const auto& row) { return sweeps_power(row.case_name); });
+      std::ranges::any_of(data.rows, [](const auto& row) { return sweeps_power(row.case_key); });
   if (request.explain || needs_power) { data.numbers = store.comparison_numbers(experiments); }
   if (request.explain || !request.predict.empty()) { data.probes = store.comparison_probes(experiments); }
   auto result = compare(data, request);

@@ -86,6 +86,8 @@ struct CaseComparison {
   std::string case_name;
   std::string baseline;
   std::string candidate;
+  CaseKey key = {};
+  bool is_beside = false;     ///< the candidate ran beside a neighbour
   std::string arm = {};       ///< where selectors compare each arm with itself
   bool first_of_case = true;  ///< false: an earlier one has the same arms, and compares two others of them
   Settings settings = {};     ///< where pairs were looked at early, those of the last look

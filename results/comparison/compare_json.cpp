@@ -70,10 +70,9 @@ json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*memb
 
 /// The point of a sweep, and how each arm does at it; null where the case is none.
 json sweep_json(const CaseComparison& comparison) {
-  const auto swept = swept_case(comparison.case_name);
-  if (!swept) { return nullptr; }
+  if (comparison.key.point.empty()) { return nullptr; }
   json at = json::object();
-  for (const auto& [key, value] : swept->values) { at[key] = value; }
+  for (const auto& [key, value] : comparison.key.point.values) { at[key] = value; }
   json arms = json::object();
   for (const auto& arm : comparison.arms) {
     if (!arm.sweep) { continue; }
@@ -85,7 +84,7 @@ json sweep_json(const CaseComparison& comparison) {
               {"cpu_images_per_joule", or_null(arm.cpu_images_per_joule)}};
     put_interval(object, "ci_low", "ci_high", arm.sweep->ci);
   }
-  return {{"family", swept->family}, {"at", at}, {"arms", arms}};
+  return {{"family", swept_name(comparison.key)}, {"at", at}, {"arms", arms}};
 }
 
 /// Images for a unit of the currency, by arm; null where no arm has a price.

@@ -276,13 +276,13 @@ std::pair<Evidence, Evidence> DataIndex::evidence(const std::string& case_name, 
   return {std::move(ours), std::move(theirs)};
 }
 
-ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) const {
+ScalingEvidence DataIndex::scaling(const CaseKey& family, const Side& side) const {
   ScalingEvidence evidence;
   std::set<std::string> transports;
   double accumulated = 1;
-  const auto one_node = runs_of(rows(family + "/1", side.selector), side.pooled);
+  const auto one_node = runs_of(rows(printed(resized(family, 1)), side.selector), side.pooled);
   for (const auto& one : cases_) {
-    if (one.rows.empty() || scaling_family(one.name, one.rows.front()->nodes) != family) { continue; }
+    if (!one.key.scale || resized(one.key, {}) != family) { continue; }
     const auto runs = of_shared_experiments(runs_of(rows(one.name, side.selector), side.pooled), one_node);
     for (const auto* row : runs) {
       evidence.runs.push_back({row->nodes, *row->images_per_second});
@@ -323,14 +323,14 @@ ScalingEvidence DataIndex::scaling(const std::string& family, const Side& side) 
   return evidence;
 }
 
-std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_name, std::int64_t nodes,
+std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_name,
+                                                     const std::string& name_of_one, std::int64_t nodes,
                                                      const Side& side) const {
-  const std::string family = scaling_family(case_name, nodes);
   std::set<std::string> scenarios;
   for (const auto* row : side.rows) { scenarios.insert(experiment_of(data_, *row).scenario); }
   std::optional<PublishedSpeedup> newest;
   const auto steps = published_.find({case_name, side.selector.arm});
-  const auto ones = published_.find({family + "/1", side.selector.arm});
+  const auto ones = published_.find({name_of_one, side.selector.arm});
   if (steps == published_.end() || ones == published_.end()) { return newest; }
   for (const auto* step : steps->second) {
     if (!scenarios.contains(step->scenario)) { continue; }

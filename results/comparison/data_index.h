@@ -42,10 +42,11 @@ class DataIndex {
   std::pair<Evidence, Evidence> evidence(const std::string& case_name, const Side& baseline,
                                          const Side& candidate) const;
   /// The runs of all sizes of a weak scaling, and the sweeps that belong to them.
-  ScalingEvidence scaling(const std::string& family, const Side& side) const;
-  /// The newest published speedup of this case, arm and any of these scenarios.
-  std::optional<PublishedSpeedup> published(const std::string& case_name, std::int64_t nodes,
-                                            const Side& side) const;
+  ScalingEvidence scaling(const CaseKey& family, const Side& side) const;
+  /// The newest published speedup of this case over its size of one node, of the arm and any of these
+  /// scenarios.
+  std::optional<PublishedSpeedup> published(const std::string& case_name, const std::string& name_of_one,
+                                            std::int64_t nodes, const Side& side) const;
 
  private:
   using CaseAndArm = std::pair<std::string, std::string>;

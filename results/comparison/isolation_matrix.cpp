@@ -17,7 +17,6 @@ namespace virtrain::results {
 namespace {
 
 constexpr double default_margin = 0.05;
-constexpr const char* idle_neighbour = "idle";
 
 Isolated isolated_by(Verdict verdict) {
   switch (verdict) {
@@ -36,6 +35,11 @@ Isolated isolated_by(Verdict verdict) {
   return Isolated::inconclusive;
 }
 
+/// Empty: it idles, or nobody is there.
+std::string aggressor_of(const ArmKey& key) {
+  return key.neighbour == idle_neighbour ? "" : key.neighbour;
+}
+
 /// Builds the matrix of one victim in one arm.
 class MatrixBuilder {
  public:
@@ -46,14 +50,13 @@ class MatrixBuilder {
     matrix_.arm = arm;
     matrix_.settings = settings;
     for (const auto* row : victim.rows) {
-      if (condition_of(row->arm).arm != arm) { continue; }
+      if (victim_arm(*row) != arm) { continue; }
       rows_[row->arm].push_back(row);
       if (!contains(arms_, row->arm)) { arms_.push_back(row->arm); }
       if (usable(*row)) { matrix_.virtualization.insert(row->virtualization); }
       if (!matrix_.seed) { matrix_.seed = experiment_of(index.data(), *row).isolation_seed; }
     }
-    std::sort(arms_.begin(), arms_.end(),
-              [](const std::string& a, const std::string& b) { return rank_of(a) < rank_of(b); });
+    std::ranges::sort(arms_, {}, [this](const std::string& one) { return rank_of(one); });
   }
 
   IsolationMatrix build() {
@@ -65,21 +68,24 @@ class MatrixBuilder {
 
  private:
   /// Alone, idle, then by aggressor and level.
-  static std::tuple<int, std::string, double> rank_of(const std::string& arm) {
-    const auto condition = condition_of(arm);
-    const int group = condition.neighbour.empty() ? 0 : condition.neighbour == idle_neighbour ? 1 : 2;
-    return {group, condition.aggressor(), condition.level().value_or(0)};
+  std::tuple<int, std::string, double> rank_of(const std::string& arm) const {
+    const auto& key = key_of(arm);
+    const int group = !key.is_beside() ? 0 : key.neighbour == idle_neighbour ? 1 : 2;
+    return {group, aggressor_of(key), key.level.value_or(0)};
   }
 
+  /// Of one of `arms_`: all of its trials have the same.
+  const ArmKey& key_of(const std::string& arm) const { return rows_.at(arm).front()->arm_key; }
+
   std::string alone_arm() const { return matrix_.arm; }
-  std::string idle_arm() const { return matrix_.arm + "+" + idle_neighbour; }
+  std::string idle_arm() const { return printed(ArmKey{matrix_.arm, idle_neighbour, {}}); }
 
   NeighbourCell cell_of(const std::string& arm) const {
-    const auto condition = condition_of(arm);
+    const auto& key = key_of(arm);
     NeighbourCell cell;
-    cell.neighbour = condition.neighbour.empty() ? "alone" : condition.neighbour;
-    cell.aggressor = condition.aggressor();
-    cell.level = condition.level();
+    cell.neighbour = key.is_beside() ? printed_neighbour(key) : "alone";
+    cell.aggressor = aggressor_of(key);
+    cell.level = key.level;
     std::vector<double> runs;
     for (const auto* row : rows_.at(arm)) {
       cell.failed += row->status == Status::failed ? 1 : 0;
@@ -250,9 +256,9 @@ class MatrixBuilder {
     };
     std::map<PairKey, Sums> sums;
     for (const auto& arm : arms_) {
-      const auto condition = condition_of(arm);
-      if (condition.aggressor() != aggressor) { continue; }
-      const double level = condition.level().value_or(0);
+      const auto& key = key_of(arm);
+      if (aggressor_of(key) != aggressor) { continue; }
+      const double level = key.level.value_or(0);
       for (const auto& [round, value] : rounds_of(rows_.at(arm))) {
         const auto found = before.find(round);
         if (!value || found == before.end() || !found->second) { continue; }
@@ -298,22 +304,6 @@ double margin_of(const ComparisonData& data, std::optional<double> asked) {
 }
 
 }  // namespace
-
-std::string Condition::aggressor() const {
-  const auto at = neighbour.find('@');
-  return at == std::string::npos ? "" : neighbour.substr(0, at);
-}
-
-std::optional<double> Condition::level() const {
-  const auto at = neighbour.find('@');
-  return at == std::string::npos ? std::nullopt : parse_share(neighbour.substr(at + 1));
-}
-
-Condition condition_of(const std::string& arm) {
-  const auto plus = arm.find('+');
-  return plus == std::string::npos ? Condition{arm, ""}
-                                   : Condition{arm.substr(0, plus), arm.substr(plus + 1)};
-}
 
 Rounds rounds_of(const Rows& rows) {
   Rounds rounds;
@@ -366,9 +356,8 @@ std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std:
     std::vector<std::string> arms;
     std::set<std::string> beside;
     for (const auto* row : victim.rows) {
-      const auto condition = condition_of(row->arm);
-      if (!condition.neighbour.empty()) { beside.insert(condition.arm); }
-      add_once(arms, condition.arm);
+      if (row->arm_key.is_beside()) { beside.insert(victim_arm(*row)); }
+      add_once(arms, victim_arm(*row));
     }
     for (const auto& arm : arms) {
       if (beside.contains(arm)) { matrices.push_back(MatrixBuilder(index, victim, arm, settings).build()); }

@@ -18,16 +18,6 @@
 // does nothing), `vm+cpu@25%` (beside one that works a quarter of the time).
 namespace virtrain::results {
 
-/// An arm's name, taken apart.
-struct Condition {
-  std::string arm;        ///< "vm"
-  std::string neighbour;  ///< "idle", "cpu@25%"; empty: alone
-
-  std::string aggressor() const;        ///< "cpu"; empty: none
-  std::optional<double> level() const;  ///< 0.25
-};
-Condition condition_of(const std::string& arm);
-
 VIRTRAIN_ENUM_CLASS(Isolated, isolated, disturbed, faster, inconclusive, not_comparable)
 
 /// A condition against a baseline: the same paired test as of VMs against bare metal. `loss` is the share of
@@ -59,7 +49,7 @@ struct Recovery {
 std::string to_text(const Recovery& recovery);
 
 struct NeighbourCell {
-  std::string neighbour;  ///< as in Condition; "alone" for none
+  std::string neighbour;  ///< "idle", "cpu@25%"; "alone" for none
   std::string aggressor;
   std::optional<double> level = {};
   std::int64_t trials = 0;  ///< valid finished ones

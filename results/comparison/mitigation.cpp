@@ -121,9 +121,12 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
                          const IsolationMatrix& matrix, const IsolationMatrix& like, const Victim& victim,
                          const std::set<std::string>& changed) {
   const bool alone_ran = with.against_alone && without.against_alone;
-  const std::string baseline = alone_ran ? "" : "+idle";
-  const auto arm_with = matrix.arm + "+" + with.neighbour;
-  const auto arm_without = like.arm + "+" + without.neighbour;
+  const auto baseline_of = [&](const IsolationMatrix& of) {
+    return alone_ran ? of.arm : printed(ArmKey{of.arm, idle_neighbour, {}});
+  };
+  const auto baseline_with = baseline_of(matrix), baseline_without = baseline_of(like);
+  const auto arm_with = printed(ArmKey{matrix.arm, with.aggressor, with.level});
+  const auto arm_without = printed(ArmKey{like.arm, without.aggressor, without.level});
   Mitigation result;
   result.case_name = matrix.case_name;
   result.arm = matrix.arm;
@@ -132,9 +135,9 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
   result.with = alone_ran ? with.against_alone : with.against_idle;
   result.without = alone_ran ? without.against_alone : without.against_idle;
   const auto& settings = matrix.settings;
-  if (const auto found = compare_rounds(
-          kept(victim.throughput(like.arm + baseline), victim.throughput(arm_without)),
-          kept(victim.throughput(matrix.arm + baseline), victim.throughput(arm_with)), settings)) {
+  if (const auto found =
+          compare_rounds(kept(victim.throughput(baseline_without), victim.throughput(arm_without)),
+                         kept(victim.throughput(baseline_with), victim.throughput(arm_with)), settings)) {
     result.verdict = help_by(found->test.verdict);
     result.relief = found->test.ratio;
     result.relief_ci = found->test.ci_tost;
@@ -147,7 +150,7 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
                                   fmt::join(matrix.virtualization, ", "), matrix.arm));
   }
   for (const auto& [ours, theirs] :
-       {std::pair(like.arm + baseline, matrix.arm + baseline), std::pair(arm_without, arm_with)}) {
+       {std::pair(baseline_without, baseline_with), std::pair(arm_without, arm_with)}) {
     const auto found = victim.what_differs(ours, theirs, changed);
     reasons.insert(reasons.end(), found.begin(), found.end());
   }

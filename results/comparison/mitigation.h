@@ -29,7 +29,7 @@ struct Mitigation {
   std::string arm;           ///< with the mitigation
   std::string like;          ///< without it
   std::string changes = {};  ///< "neighbour.limits.cpu 25%"
-  std::string neighbour;     ///< as in Condition
+  std::string neighbour;     ///< "cpu@25%"
   std::optional<Disturbance> without = {},
                              with = {};  ///< the victim beside it against alone, each in its own arm
   Help verdict = Help::inconclusive;

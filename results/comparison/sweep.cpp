@@ -14,8 +14,10 @@ namespace {
 
 /// A point: one arm of one swept case.
 struct SweptArm {
-  SweptCase swept;
+  const CaseKey* key;
   const ArmSummary* arm;
+
+  std::string at() const { return to_text(key->point); }
 };
 
 using SweepCurve =
@@ -24,16 +26,16 @@ using SweepCurve =
 std::vector<SweepCurve> sweep_curves(const std::vector<CaseComparison>& comparisons) {
   std::vector<SweepCurve> curves;
   for (const auto& comparison : comparisons) {
-    const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
-    if (!swept) { continue; }
+    if (!comparison.first_of_case || comparison.key.point.empty()) { continue; }
+    const auto swept = swept_name(comparison.key);
     for (const auto& arm : comparison.arms) {
       if (arm.throughputs.empty()) { continue; }
       const auto name = comparison.arm.empty()
-                            ? fmt::format("{} in {}", swept->family, arm.arm)
-                            : fmt::format("{} in {} of {}", swept->family, comparison.arm, arm.arm);
+                            ? fmt::format("{} in {}", swept, arm.arm)
+                            : fmt::format("{} in {} of {}", swept, comparison.arm, arm.arm);
       auto known = std::ranges::find_if(curves, [&](const SweepCurve& curve) { return curve.first == name; });
       if (known == curves.end()) { known = curves.insert(curves.end(), {name, {}}); }
-      known->second.push_back({*swept, &arm});
+      known->second.push_back({&comparison.key, &arm});
     }
   }
   return curves;
@@ -102,8 +104,8 @@ std::vector<Standing> standings_of(const std::vector<SweptArm>& points, const Sw
 constexpr const char* power_key = "power_limit";
 
 /// "250W" as 250.
-std::optional<double> watts_of(const SweptCase& swept) {
-  for (const auto& [key, value] : swept.values) {
+std::optional<double> watts_of(const CaseKey& swept) {
+  for (const auto& [key, value] : swept.point.values) {
     if (key.ends_with(power_key) && value.ends_with('W')) {
       return parse_number(value.substr(0, value.size() - 1));
     }
@@ -112,9 +114,9 @@ std::optional<double> watts_of(const SweptCase& swept) {
 }
 
 /// The other values of a point, which must be equal where its power is compared.
-std::vector<std::pair<std::string, std::string>> beside_power(SweptCase swept) {
-  std::erase_if(swept.values, [](const auto& one) { return one.first.ends_with(power_key); });
-  return swept.values;
+SweptPoint beside_power(SweptPoint point) {
+  std::erase_if(point.values, [](const auto& one) { return one.first.ends_with(power_key); });
+  return point;
 }
 
 /// What is often said of GPUs, tested with the highest limit as the baseline.
@@ -122,14 +124,15 @@ void add_power_claims(const std::string& name, const std::vector<SweptArm>& poin
                       std::vector<std::string>& sentences) {
   constexpr double claimed_cost = 0.05;
   for (const auto& point : points) {
-    const auto watts = watts_of(point.swept);
+    const auto watts = watts_of(*point.key);
     const SweptArm* full = nullptr;
     for (const auto& other : points) {
-      const bool same = beside_power(other.swept) == beside_power(point.swept) && watts_of(other.swept);
-      if (same && (full == nullptr || *watts_of(other.swept) > *watts_of(full->swept))) { full = &other; }
+      const bool same =
+          beside_power(other.key->point) == beside_power(point.key->point) && watts_of(*other.key);
+      if (same && (full == nullptr || *watts_of(*other.key) > *watts_of(*full->key))) { full = &other; }
     }
     if (!watts || full == nullptr || !point.arm->sweep) { continue; }
-    const double less = 1 - *watts / *watts_of(full->swept);
+    const double less = 1 - *watts / *watts_of(*full->key);
     if (less < 0.0999 || less > 0.2001) { continue; }
     const auto test =
         compare_points(*full->arm, *point.arm, {claimed_cost, point.arm->sweep->settings.alpha});
@@ -138,7 +141,7 @@ void add_power_claims(const std::string& name, const std::vector<SweptArm>& poin
     sentences.push_back(
         fmt::format("{}: {} has {:.3g} % less power than {}, and cost {:.2g} % of the throughput; a cost "
                     "below 5 % {}.",
-                    name, point.swept.at, less * 100, full->swept.at, (1 - test.ratio) * 100,
+                    name, point.at(), less * 100, full->at(), (1 - test.ratio) * 100,
                     holds                            ? "is shown"
                     : test.verdict == Verdict::worse ? "is refuted"
                                                      : "is not decided"));
@@ -147,24 +150,13 @@ void add_power_claims(const std::string& name, const std::vector<SweptArm>& poin
 
 }  // namespace
 
-bool sweeps_power(const std::string& case_name) {
-  const auto swept = swept_case(case_name);
-  return swept && watts_of(*swept);
+bool sweeps_power(const CaseKey& key) {
+  return watts_of(key).has_value();
 }
 
-std::optional<SweptCase> swept_case(const std::string& case_name) {
-  const auto at = case_name.find('@');
-  if (at == std::string::npos || at == 0) { return std::nullopt; }
-  const auto slash = case_name.find('/', at);
-  SweptCase swept;
-  swept.family = case_name.substr(0, at) + (slash == std::string::npos ? "" : case_name.substr(slash));
-  swept.at = case_name.substr(at + 1, slash == std::string::npos ? slash : slash - at - 1);
-  for (const auto& part : split(swept.at, ',')) {
-    const auto equals = part.find('=');
-    if (equals == std::string::npos || equals == 0) { return std::nullopt; }
-    swept.values.emplace_back(part.substr(0, equals), part.substr(equals + 1));
-  }
-  return swept;
+std::string swept_name(CaseKey key) {
+  key.point = {};
+  return printed(key);
 }
 
 void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings) {
@@ -177,7 +169,7 @@ void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& sett
     for (std::size_t i = 0; i < points.size(); ++i) {
       standings[points[i].arm] = {of_points[i],
                                   interval_of_point(points[i], points[i].arm == best.arm, points.size()),
-                                  best.swept.at, settings};
+                                  best.at(), settings};
     }
   }
   for (auto& comparison : comparisons) {
@@ -194,7 +186,7 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
     const auto among = [&points = points](Standing standing) {
       std::vector<std::string> names;
       for (const auto& point : points) {
-        if (point.arm->sweep && point.arm->sweep->standing == standing) { names.push_back(point.swept.at); }
+        if (point.arm->sweep && point.arm->sweep->standing == standing) { names.push_back(point.at()); }
       }
       return join(names, "; ");
     };
@@ -202,7 +194,7 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
       return point.arm->sweep && point.arm->sweep->standing == Standing::best;
     });
     if (best == points.end()) { continue; }
-    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {} images/s", name, best->swept.at,
+    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {} images/s", name, best->at(),
                                 figure_words(best->arm->images_per_second.value_or(0)));
     if (const auto& ci = best->arm->sweep->ci) {
       sentence += fmt::format(" (95 % interval {} … {})", figure_words(ci->low), figure_words(ci->high));

@@ -2,10 +2,10 @@
 
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/enum_text.h"
+#include "common/model/trial_key.h"
 #include "results/statistics/statistics.h"
 
 namespace virtrain::results {
@@ -21,22 +21,15 @@ struct SweepStanding {
   Standing standing = Standing::undecided;
   /// 95 %, of the arm's mean throughput; of the best point wide enough for having been chosen among all.
   std::optional<Interval> ci = {};
-  std::string best = {};   ///< the point with the largest mean, as `at`
+  std::string best = {};   ///< the point with the largest mean, "batch_size=32"
   Settings settings = {};  ///< of the tests between points
 };
 
-/// What the name of a swept case says: "weak@batch_size=32,vcpus=2/4".
-struct SweptCase {
-  std::string family = {};  ///< "weak/4"
-  std::string at = {};      ///< "batch_size=32,vcpus=2"
-  std::vector<std::pair<std::string, std::string>> values = {};
-};
-
-/// Nothing where the case is no point of a sweep.
-std::optional<SweptCase> swept_case(const std::string& case_name);
+/// "weak/4" of the point weak@batch_size=32/4: what all points of the sweep have in common.
+std::string swept_name(CaseKey key);
 
 /// Whether a point of its values is a limit of GPUs' power.
-bool sweeps_power(const std::string& case_name);
+bool sweeps_power(const CaseKey& key);
 
 /// Gives each arm of each swept case its standing, by two one-sided tests of its runs against those of the
 /// arm's best point, "worse" after Holm's correction over its points; the runs are not paired, for points run

@@ -76,6 +76,9 @@ class Exporter {
     json object = columns_json(trial);
     object["scenario"] = experiment.scenario;
     object["label"] = value_json(experiment.label);
+    for (const char* key : {"family", "scale"}) {
+      object.erase(key);
+    }  // `point` and `nodes` end the case's name
     if (trial.valid) { object.erase("valid"); }
     if (!trial.oversubscribed) { object.erase("oversubscribed"); }
     for (const auto& tenant : store_.tenants(trial.id)) { object["tenants"].push_back(tenant_json(tenant)); }

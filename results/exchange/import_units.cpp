@@ -44,9 +44,9 @@ ImportSettings settings_by_place(ImportSettings settings, const fs::path& relati
     }
   }
   if (!settings.pair) { settings.pair = read_stem(relative).pair; }
-  const auto family_end = settings.case_name.rfind('/');
-  if (!settings.nodes && family_end != std::string::npos) {
-    const auto nodes = parse_integer(std::string_view(settings.case_name).substr(family_end + 1));
+  // A case of several folders ends in the number of nodes: ARM/weak/4/PAIR.log.
+  if (!settings.nodes && parts.size() >= 4) {
+    const auto nodes = parse_integer(parts[parts.size() - 2].string());
     if (nodes && *nodes >= 1) { settings.nodes = nodes; }
   }
   return settings;

@@ -48,11 +48,13 @@ struct ComparisonRow {
   std::string started_at = {};
   std::string boot_id = {};  ///< of the host, where the trial itself says it; else the experiment's holds
   std::int64_t trial = 0;    ///< its id in the database
+  CaseKey case_key = {};
+  ArmKey arm_key = {};
 };
 BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
                       (case_name, arm, pair, order, nodes, gpus_per_node, ranks_per_node, batch_size,
                        precision, backend, virtualization, oversubscribed, status, images_per_second, valid,
-                       started_at, boot_id, trial))
+                       started_at, boot_id, trial, case_key, arm_key))
 
 /// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {

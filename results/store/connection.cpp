@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -105,6 +106,12 @@ Query& Query::bind(const nlohmann::json& value) {
   return bind(value.is_null() ? std::string() : canonical_json(value));
 }
 
+Query& Query::bind(const SweptPoint& point) {
+  auto object = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : point.values) { object[key] = value; }
+  return bind(object.empty() ? std::string() : object.dump());
+}
+
 void Query::read(std::string& value) {
   value = statement_.getColumn(column_++).getString();
 }
@@ -135,6 +142,22 @@ void Query::read(nlohmann::json& value) {
   try {
     value = parse_json(column.getString(), JsonLimits{});
   } catch (const JsonRefusal& refusal) { throw UnsoundValue(refusal.what()); }
+}
+
+void Query::read(SweptPoint& point) {
+  point.values.clear();
+  const auto column = statement_.getColumn(column_);
+  const auto text = column.getString();
+  nlohmann::json checked;
+  read(checked);
+  if (checked.is_null()) { return; }
+  for (const auto& [key, value] : checked.items()) {
+    if (!value.is_string()) { throw UnsoundValue(fmt::format("the point \"{}\"", excerpt(text))); }
+    point.values.emplace_back(key, value.get<std::string>());
+  }
+  // The order is that of the text, which the parsed object does not keep.
+  std::ranges::stable_sort(point.values, {},
+                           [&](const auto& one) { return text.find(dump_json(one.first) + ":"); });
 }
 
 std::vector<nlohmann::json> Query::read_row() const {

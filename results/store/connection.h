@@ -54,6 +54,7 @@ class Query {
   Query& bind(bool value) { return bind(static_cast<std::int64_t>(value)); }
   Query& bind(Status value) { return bind(std::string(to_string(value))); }
   Query& bind(const nlohmann::json& value);
+  Query& bind(const SweptPoint& point);
   template <typename T>
   Query& bind(const std::optional<T>& value) {
     if (value) { return bind(*value); }
@@ -76,6 +77,7 @@ class Query {
   void read(bool& value);
   void read(Status& value);
   void read(nlohmann::json& value);
+  void read(SweptPoint& point);
   template <typename T>
   void read(std::optional<T>& value) {
     if (statement_.isColumnNull(column_)) {

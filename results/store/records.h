@@ -9,6 +9,7 @@
 #include <string>
 
 #include "common/model/status.h"
+#include "common/model/trial_key.h"
 
 namespace virtrain::results {
 
@@ -66,12 +67,14 @@ struct Trial {
   std::string failure_reason = {};
   std::string console_tail = {};
   nlohmann::json environment = nullptr;  ///< free facts of imported trials
+  CaseKey case_key = {};
+  ArmKey arm_key = {};
 };
 BOOST_DESCRIBE_STRUCT(Trial, (),
                       (order, case_name, arm, pair, nodes, gpus_per_node, ranks_per_node, batch_size,
                        precision, backend, virtualization, oversubscribed, status, images_per_second,
                        started_at, ended_at, start_spread_ns, valid, invalid_reason, failed_stage,
-                       failure_reason, console_tail, environment))
+                       failure_reason, console_tail, environment, case_key, arm_key))
 
 /// Whether its throughput may be compared.
 inline bool is_usable(const Trial& trial) {

@@ -5,6 +5,7 @@
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "results/store/connection.h"
+#include "sql_embedded.h"
 
 namespace virtrain::results {
 namespace {
@@ -73,6 +74,12 @@ std::int64_t Store::import_trial(const Trial& trial) {
     static const std::string sql = insert_sql<Trial>("trial", "experiment_number");
     connection_->query(sql).bind(connection_->experiment_number(trial.experiment)).bind_columns(trial).run();
     return connection_->last_insert_id();
+  });
+}
+
+void Store::read_old_names(std::int64_t trial) {
+  connection_->in_transaction("read the names of a trial", [&] {
+    connection_->query(std::string(sql::names_of_version_9_sql)).bind(trial).run();
   });
 }
 

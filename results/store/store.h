@@ -19,7 +19,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 9;
+inline constexpr int schema_version = 10;
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
 struct Selection {
@@ -162,6 +162,9 @@ class Store {
   void transaction(const std::string& operation, const std::function<void()>& work);
   /// Inserts a trial in any status, as it is; the pair must be new in its experiment, case and arm.
   std::int64_t import_trial(const Trial& trial);
+  /// Fills the key of a trial whose record has only names, as those of virtrain 0.2.0: what a name says of
+  /// sizes, points and neighbours becomes fields.
+  void read_old_names(std::int64_t trial);
   /// Gives an imported experiment the label that a later record of it carries.
   void set_label(const std::string& experiment, const std::string& label);
   struct ImportedFile {

@@ -179,7 +179,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
     for (const auto& arm : comparison.arms) {
       if (!arm.prediction) { continue; }
       const auto& model = *arm.prediction;
-      const auto family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
+      const auto family = printed(resized(comparison.key, {}));
       const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
       if (!said.insert(fmt::format("{}\n{}", family, name)).second) { continue; }
       lines.push_back(fmt::format(

@@ -73,6 +73,20 @@ LOOKS_OUTSIDE = re.compile(
     r"\b(read_(file|at_most|tail|value)|write_file_atomically|link_name|entries_of|entry_names|getenv|random_device"
     r"|(steady|system)_clock|std::(system|time))\b"
 )
+# What tells trials apart is in fields. Names of version 9 are read once; a record's own fields may be what its name ends
+# with; the report spells an arm for people; and addresses have an "@", too.
+NAME = r"(case_name|arm(_name)?|neighbour|condition(\(\))?|candidate|baseline)"
+READS_NAMES = re.compile(
+    rf"\b{NAME}\s*(\.|->)\s*(find\w*\(['\"].?['\"]|(rfind|substr|starts_with|ends_with|erase)\()"
+    rf"|\bsplit\s*\(\s*([\w.>-]+(\.|->))?{NAME}\b|\bfind\w*\s*\(\s*['\"][@+]['\"]"
+)
+READS_NAMES_BY_SQL = re.compile(
+    r"(substr|instr|replace|trim)\s*\(\s*(\w+\.)?(\"case\"|case_name|arm)(?!\w)|(\"case\"|\bcase_name|\barm)\s+(NOT\s+)?(LIKE|GLOB)\b", re.I
+)
+MAY_READ_NAMES = re.compile(
+    r"results/store/schema/(names_of_version_9|version_009)\.sql|results/exchange/records/record_importer\.cpp"
+    r"|results/report/charts/chart\.cpp|harness/schedule/(mail|webhook)\.cpp"
+)
 MOST_LINES = 1000
 # From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
 ROOMS = {
@@ -200,6 +214,15 @@ def purity_offences(path, text):
 def length_offences(path, text):
     lines = text.count("\n")
     return [f"{path}: {lines} lines, more than {MOST_LINES}"] if lines > MOST_LINES else []
+
+
+def name_offences(path, text):
+    """A trial's key is fields: nothing reads the name of a case or an arm back."""
+    if not path.startswith(("results/", "harness/")) or MAY_READ_NAMES.fullmatch(path):
+        return []
+    pattern = READS_NAMES_BY_SQL if path.endswith(".sql") else READS_NAMES
+    return [f"{path}:{number}: a name is not taken apart; use the key's fields (common/model/trial_key.h)"
+            for number, line in enumerate(without_comments(text).split("\n"), 1) if pattern.search(line)]
 
 
 def node_offences(path, text):
@@ -388,6 +411,24 @@ class ForeignFiles(Planted):
         self.assert_none_offends(stream_offences, [
             ("results/x.cpp", "std::ifstream stream;"), ("results/x.cpp", "auto in = open_stream(file);"),
             ("vmctl/slice/cgroups.cpp", "std::ofstream out(file);"), ("common/files/reading.cpp", "std::ifstream in(file);")])
+
+
+class Names(Planted):
+    def test_nothing_reads_a_name_back(self):
+        files = product_files() + [(str(f.relative_to(SOURCE)), f.read_text(encoding="utf-8")) for f in SOURCE.glob("results/**/*.sql")]
+        self.assertGreater(len([f for f, _ in files if f.endswith(".sql")]), 20)
+        self.assertEqual([o for f, text in files for o in name_offences(f, text)], [])
+
+    def test_planted_offenders(self):
+        self.assert_each_offends(name_offences, [
+            ("results/comparison/x.cpp", "const auto at = case_name.find('@');"), ("results/comparison/x.cpp", "const auto plus = arm.find('+');"),
+            ("results/tables/x.cpp", "comparison.case_name.substr(0, 4)"), ("results/comparison/x.cpp", "if (row->arm.ends_with(ending)) {"),
+            ("harness/bisect/x.cpp", "split(subject.case_name, '/')"), ("harness/cli/x.cpp", "const auto at = text.find('@');"),
+            ("results/store/queries/x.sql", "WHERE n.\"case\" LIKE '%/' || n.nodes"), ("results/store/queries/x.sql", "substr(t.\"case\", 1, 4) AS family"),
+            ("results/store/queries/x.sql", "instr(arm, '+')")])
+        self.assert_none_offends(name_offences, [
+            ("results/comparison/x.cpp", "printed(key) + case_name"), ("results/comparison/x.cpp", "cases.find(case_name)"),
+            ("results/store/queries/x.sql", "substr(armour, 1)"), ("vmctl/x.cpp", "arm.find('+')"), ("results/comparison/x.cpp", "arm.find(\"changes\")")])
 
 
 class ForeignText(unittest.TestCase):

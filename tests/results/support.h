@@ -48,7 +48,9 @@ inline std::int64_t add_finished(Store& store, const std::string& experiment, co
   trial.images_per_second = images_per_second;
   trial.nodes = nodes;
   trial.virtualization = arm.starts_with("vm") ? of_vms : "none";
-  return store.import_trial(trial);
+  const auto id = store.import_trial(trial);
+  store.read_old_names(id);
+  return id;
 }
 
 }  // namespace virtrain::results

@@ -136,10 +136,8 @@ void compare(CompareArguments& arguments, Cli& cli) {
   if (arguments.format == results::Format::table) {
     fmt::print(std::cout, "{}", source_sentence(store, request));
   }
-  const auto is_beside = [](const results::CaseComparison& one) {
-    return !results::condition_of(one.candidate).neighbour.empty();
-  };
-  if (arguments.format == results::Format::table && std::ranges::any_of(comparisons, is_beside)) {
+  if (arguments.format == results::Format::table &&
+      std::ranges::any_of(comparisons, &results::CaseComparison::is_beside)) {
     fmt::print(std::cout, "next: virtrain isolate{} (the matrix of victims and neighbours)\n",
                database_option(arguments.database));
   }

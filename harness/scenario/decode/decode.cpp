@@ -152,7 +152,7 @@ void decode_tenants(const Field& field, const Ground& ground, const Workload& ba
 }
 
 std::vector<Case> decode_scale(const Field& field, const Ground& ground, const Workload& base,
-                               const std::string& name, Diagnostics& diagnostics) {
+                               const CaseKey& key, Diagnostics& diagnostics) {
   MapReader in(field, "scale", diagnostics);
   in.require("nodes");
   const auto per_node = decode_per_node(in, ground, base);
@@ -164,8 +164,8 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
       const auto size = read_integer(item, "nodes", {1, most_nodes}, diagnostics);
       if (!size) { continue; }
       if (!seen.insert(*size).second) { diagnostics.add(item.node.Mark(), "size {} is there twice", *size); }
-      cases.push_back({fmt::format("{}/{}", name, *size),
-                       name,
+      cases.push_back({printed(resized(key, size)),
+                       resized(key, size),
                        {{"tenant-1",
                          *size,
                          per_node.gpus,
@@ -182,9 +182,10 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
   return cases;
 }
 
-/// One case at one point of its sweep; `name` is the file's with the point's values.
-void decode_placements(MapReader& in, const std::string& name, const Ground& ground, bool describes,
+/// One case of the file at one point of its sweep.
+void decode_placements(MapReader& in, const CaseKey& key, const Ground& ground, bool describes,
                        std::vector<Case>& cases, Diagnostics& diagnostics) {
+  const auto name = printed(key);
   const auto workload =
       decode_own_workload(in, "as in the scenario's workload", ground, ground.workload, diagnostics);
   const About of_tenants{.text = "Isolated owners of nodes, each with a network of its own",
@@ -195,7 +196,7 @@ void decode_placements(MapReader& in, const std::string& name, const Ground& gro
   if (describes) {  // one by one: a further key may move what the schema says of those before it
     Case described;
     decode_tenants(*in.child("tenants", of_tenants), ground, workload, described, diagnostics);
-    decode_scale(*in.child("scale", of_scale), ground, workload, name, diagnostics);
+    decode_scale(*in.child("scale", of_scale), ground, workload, key, diagnostics);
     in.schema_rules({{"oneOf", {{{"required", {"tenants"}}}, {{"required", {"scale"}}}}}});
     return;
   }
@@ -204,11 +205,11 @@ void decode_placements(MapReader& in, const std::string& name, const Ground& gro
   if (tenants.has_value() == scale.has_value()) {
     diagnostics.add(in.mark(), "case '{}' needs exactly one of 'tenants' and 'scale'", name);
   } else if (tenants) {
-    Case placement{name, "", {}, ground.guest, ground.devices};
+    Case placement{name, key.point.empty() ? CaseKey() : key, {}, ground.guest, ground.devices};
     decode_tenants(*tenants, ground, workload, placement, diagnostics);
     cases.push_back(std::move(placement));
   } else {
-    for (auto& sized : decode_scale(*scale, ground, workload, name, diagnostics)) {
+    for (auto& sized : decode_scale(*scale, ground, workload, key, diagnostics)) {
       cases.push_back(std::move(sized));
     }
   }
@@ -249,7 +250,7 @@ class CaseDecoder {
                         victim_defaults, diagnostics_);
       if (!names.insert(tenant.name).second) { in.refuse("name", "two victims are named '{}'", tenant.name); }
       in.finish();
-      cases.push_back({tenant.name, "", {tenant}, ground.guest, ground.devices});
+      cases.push_back({tenant.name, {}, {tenant}, ground.guest, ground.devices});
     }
     return cases;
   }
@@ -278,15 +279,16 @@ class CaseDecoder {
     if (points.empty()) { points.emplace_back(); }
     points.resize(std::min(points.size(), most_points));
     for (const auto& point : points) {
-      if (name.size() + point.name.size() > most_case_name_bytes) {
+      const CaseKey key{name, {}, point.point};
+      const auto bytes = name.size() + to_text(point.point).size();
+      if (bytes > most_case_name_bytes) {
         diagnostics_.add(
             point.layers.front().mark,
             fmt::format("sweep: the name of a case would have {} bytes (allowed: at most {}; use "
                         "fewer keys or shorter values)",
-                        name.size() + point.name.size(), most_case_name_bytes));
+                        bytes, most_case_name_bytes));
       }
-      decode_placements(in, point.name.empty() ? name : name + "@" + point.name,
-                        ground_with(point.layers, arm), item.describes(), cases, diagnostics_);
+      decode_placements(in, key, ground_with(point.layers, arm), item.describes(), cases, diagnostics_);
     }
     in.finish();
   }

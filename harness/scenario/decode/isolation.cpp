@@ -212,8 +212,9 @@ void expand_conditions(Scenario& scenario, const Isolation& isolation) {
     (isolation.alone ? expanded : scenario.arms_beside_only).push_back(arm);
     for (const auto& neighbour : isolation.neighbours) {
       Arm beside = arm;
-      beside.name = arm.name + "+" + neighbour.condition();
       beside.like = arm.name;
+      beside.neighbour = neighbour;
+      beside.name = printed(beside.key());
       beside.own_changes = {{"neighbour", neighbour.condition()}};
       beside.changes.push_back(beside.own_changes[0]);
       for (auto& one : beside.cases) {

@@ -161,8 +161,7 @@ SweepPoint point_of(const std::vector<SweptKey>& keys, const std::vector<std::si
   SweepPoint point;
   for (std::size_t k = 0; k < keys.size(); ++k) {
     const auto& value = keys[k].values[at[k]].node;
-    point.name +=
-        fmt::format("{}{}={}", point.name.empty() ? "" : ",", keys[k].label, value_in_name(value.Scalar()));
+    point.point.values.emplace_back(keys[k].label, value_in_name(value.Scalar()));
     point.layers.push_back({keys[k].path, value, keys[k].mark});
   }
   return point;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/trial_key.h"
 #include "harness/scenario/decode/arms.h"
 #include "harness/scenario/yaml/yaml_reader.h"
 
@@ -11,7 +12,7 @@ namespace virtrain::harness {
 
 /// One point of a sweep.
 struct SweepPoint {
-  std::string name;  ///< "batch_size=32,vcpus=2"; empty: there is no sweep
+  SweptPoint point;  ///< empty: there is no sweep
   Layers layers;
 };
 

@@ -103,13 +103,12 @@ ArmSettings settings_of(const YAML::Node& document, const std::string& arm) {
   return settings;
 }
 
-/// The case of the file that a planned case comes from: weak-scaling of weak-scaling/4.
+/// The case of the file.
 YAML::Node case_of(const YAML::Node& document, const std::string& name) {
-  const auto family = name.substr(0, name.find('/'));
   const YAML::Node cases = document["cases"];
   if (cases.IsDefined() && cases.IsSequence()) {
     for (const auto& one : cases) {
-      if (scalar_at(one, "name") == family) { return one; }
+      if (scalar_at(one, "name") == name) { return one; }
     }
   }
   return YAML::Node(YAML::NodeType::Undefined);
@@ -184,14 +183,14 @@ YAML::Node arm_of(const char* name, const std::string& base, const TwoArms& want
 }  // namespace
 
 std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
-                                     const std::string& case_name, const std::string& arm) {
+                                     const std::string& case_of_file, const std::string& arm) {
   const YAML::Node documents[] = {YAML::Load(before), YAML::Load(after)};
   Leaves leaves[2];
   std::set<std::string> unreached[2];
   for (std::size_t side = 0; side < 2; ++side) {
     const auto settings = settings_of(documents[side], arm);
     for (const auto& [part, node] : settings.parts) { add_leaves(node, part, leaves[side]); }
-    const auto placed = case_of(documents[side], case_name);
+    const auto placed = case_of(documents[side], case_of_file);
     for (const auto& key : keys_of_case(placed)) {
       if (!settings.own.values.contains(key)) { unreached[side].insert(key); }  // an arm wins over the case
     }
@@ -228,19 +227,19 @@ std::string two_arm_scenario(const std::string& text, const TwoArms& wanted) {
   if (document["isolation"].IsDefined()) {
     refuse("the scenario has isolation, whose neighbours set the arms");
   }
-  if (wanted.case_name.find('@') != std::string::npos) {
+  if (!wanted.case_key.point.empty()) {
     refuse(
         fmt::format("{} is a point of a sweep (write a scenario of this point)", excerpt(wanted.case_name)));
   }
   const auto settings = settings_of(document, wanted.arm);
-  YAML::Node placed = YAML::Clone(case_of(document, wanted.case_name));
+  const auto& key = wanted.case_key;
+  YAML::Node placed = YAML::Clone(case_of(document, key.family.empty() ? wanted.case_name : key.family));
   if (!placed.IsDefined() || !placed.IsMap()) {
     refuse(fmt::format("the scenario has no case {}", excerpt(wanted.case_name)));
   }
-  if (const auto slash = wanted.case_name.find('/');
-      slash != std::string::npos && placed["scale"].IsDefined()) {
+  if (key.scale && placed["scale"].IsDefined()) {
     YAML::Node sizes(YAML::NodeType::Sequence);
-    sizes.push_back(wanted.case_name.substr(slash + 1));
+    sizes.push_back(*key.scale);
     placed["scale"]["nodes"] = sizes;
   }
   YAML::Node out(YAML::NodeType::Map);

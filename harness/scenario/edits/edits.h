@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/model/trial_key.h"
+
 // Two arms made of a stored scenario, which differ in some of its settings.
 namespace virtrain::harness {
 
@@ -24,7 +26,7 @@ inline constexpr const char* not_set = "not set";
 /// Differences between two sound scenario texts for a case in an arm: the settings of that arm, but for those
 /// that the case sets itself in both, and "cases" where the case itself was edited.
 std::vector<Setting> edited_settings(const std::string& before, const std::string& after,
-                                     const std::string& case_name, const std::string& arm);
+                                     const std::string& case_of_file, const std::string& arm);
 
 /// Why two arms cannot differ in this key; empty: they can.
 std::string why_arms_cannot_differ(const std::string& key);
@@ -41,6 +43,7 @@ struct TwoArms {
   std::vector<Setting> settings = {};
   std::set<std::size_t> tried = {};  ///< of `settings`: those that the arm `tried` has at their new values
   std::int64_t pairs = 0;            ///< at most; a verdict ends it earlier
+  CaseKey case_key = {};
 };
 
 /// The text of that scenario, made from a sound one that has the case and the arm. Error(usage) where it

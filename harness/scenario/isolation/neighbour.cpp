@@ -1,13 +1,15 @@
 #include "harness/scenario/isolation/neighbour.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace virtrain::harness {
 
+ArmKey Neighbour::key() const {
+  return is_idle() ? ArmKey{"", idle_neighbour, {}} : ArmKey{"", aggressor, level};
+}
+
 std::string Neighbour::condition() const {
-  return is_idle() ? "idle" : fmt::format("{}@{:g}%", aggressor, level * 100);
+  return printed_neighbour(key());
 }
 
 const std::vector<AggressorKind>& aggressor_kinds() {

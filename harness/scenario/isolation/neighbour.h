@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
+#include "common/model/trial_key.h"
 
 namespace virtrain::harness {
 
@@ -26,6 +27,8 @@ struct Neighbour {
   bool is_idle() const { return aggressor.empty(); }
   /// Two of "net": one sends to the other.
   std::int64_t nodes() const { return aggressor == "net" ? 2 : 1; }
+  /// Without the arm that it is beside.
+  ArmKey key() const;
   /// "idle", "cpu@25%"
   std::string condition() const;
 };

@@ -38,11 +38,9 @@ struct TrialsSeen {
 
 TrialsSeen look_at_trials(const Store& store, const std::vector<std::string>& experiments) {
   TrialsSeen seen;
-  for_each_row(store.view("v_trial", experiments), [&](const ViewRow& row) {
+  for_each_row(store.view("v_trial_detail", experiments), [&](const ViewRow& row) {
     if (is_good_trial(row)) { seen.good.insert(row.whole("trial_id", 0)); }
-    if (!condition_of(row.text("arm")).neighbour.empty()) {
-      seen.with_victims.insert(row.text("experiment"));
-    }
+    if (!row["neighbour"].is_null()) { seen.with_victims.insert(row.text("experiment")); }
   });
   return seen;
 }

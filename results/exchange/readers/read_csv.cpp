@@ -178,7 +178,8 @@ const std::map<std::string, CellReader>& known_columns() {
                                                {"trial_order", read_whole}};
     const Trial trial;
     visit_columns(trial, [&](const char* column, const auto& value) {
-      if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, json>) {
+      using Value = std::decay_t<decltype(value)>;
+      if constexpr (!std::is_same_v<Value, json> && !std::is_same_v<Value, SweptPoint>) {
         known[std::string(exchange_name(column))] = reader_for(value);
       }
     });

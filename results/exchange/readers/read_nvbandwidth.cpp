@@ -9,6 +9,7 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/records/json_lines.h"
 

@@ -24,9 +24,10 @@ std::string shown(const nlohmann::json& value) {
 }  // namespace
 
 bool is_name(std::string_view key) {
-  static const std::set<std::string_view> names = {
-      "experiment", "scenario", "label",     "case",    "arm",       "name",   "node",  "precision",
-      "backend",    "unit",     "from_node", "to_node", "transport", "metric", "source"};
+  static const std::set<std::string_view> names = {"experiment", "scenario", "label",     "case",    "arm",
+                                                   "name",       "node",     "precision", "backend", "unit",
+                                                   "from_node",  "to_node",  "transport", "metric",  "source",
+                                                   "family",     "like",     "neighbour"};
   return names.contains(key);
 }
 
@@ -37,6 +38,7 @@ bool is_time(std::string_view key) {
 std::string_view exchange_name(std::string_view column) {
   if (column == "trial_order") { return "order"; }
   if (column == "case_name") { return "case"; }
+  if (column == "arm_like") { return "like"; }
   if (column == "id") { return "experiment"; }
   return column;
 }
@@ -107,6 +109,21 @@ void ObjectReader::take(std::string_view key, Fingerprint& value) {
   for (const auto& [name, fact] : member->items()) {
     if (!fact.is_string()) { refuse_value(key, "an object of texts"); }
     value[name] = fact.get<std::string>();
+  }
+}
+
+void ObjectReader::take(std::string_view key, SweptPoint& value) {
+  constexpr std::size_t most_keys = 64;
+  const auto* member = find(key);
+  if (member == nullptr) { return; }
+  if (!member->is_object() || member->size() > most_keys) {
+    refuse_value(key, "an object of keys with the values that were swept");
+  }
+  for (const auto& [name, one] : member->items()) {
+    const bool is_scalar = one.is_string() || one.is_number() || one.is_boolean();
+    const auto text = one.is_string() ? one.get<std::string>() : is_scalar ? canonical_json(one) : "";
+    if (name.empty() || text.empty()) { refuse_value(key, "an object of keys with texts or numbers"); }
+    value.values.emplace_back(name, text);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -38,6 +39,7 @@ class ObjectReader {
   void take(std::string_view key, Status& value);
   void take(std::string_view key, nlohmann::json& value);
   void take(std::string_view key, Fingerprint& value);
+  void take(std::string_view key, SweptPoint& value);
   template <typename T>
   void take(std::string_view key, std::optional<T>& value) {
     if (find(key) != nullptr) { take(key, value.emplace()); }
@@ -82,6 +84,10 @@ nlohmann::json value_json(const T& value) {
     return value.empty() ? nlohmann::json() : nlohmann::json(value);
   } else if constexpr (DescribedEnum<T>) {
     return to_string(value);
+  } else if constexpr (std::is_same_v<T, SweptPoint>) {
+    return value.empty()
+               ? nlohmann::json()
+               : nlohmann::json(std::map<std::string, std::string>(value.values.begin(), value.values.end()));
   } else {
     return value;
   }

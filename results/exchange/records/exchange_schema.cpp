@@ -40,6 +40,9 @@ Schema type_of(std::string_view, Status) {
 Schema type_of(std::string_view, const nlohmann::json&) {
   return Schema::object();
 }
+Schema type_of(std::string_view, const SweptPoint&) {
+  return {{"type", "object"}, {"additionalProperties", {{"type", {"string", "number", "boolean"}}}}};
+}
 template <typename T>
 Schema type_of(std::string_view key, const std::optional<T>&) {
   return type_of(key, T{});

@@ -1,5 +1,7 @@
 #include "results/exchange/records/record_importer.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/text/printable.h"
 #include "results/exchange/records/record_rules.h"
@@ -25,6 +27,66 @@ void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
       "experiment {} is in the database already, as virtrain measured it, and takes nothing from "
       "elsewhere (give these records another experiment, or import into another --db)",
       excerpt(stored.id));
+}
+
+/// Fields of a trial's key that have no names of their own. A record with none of them is read as one of
+/// virtrain 0.2.0, whose names said it.
+constexpr const char* key_fields[] = {"family", "scale", "point", "like", "neighbour", "level"};
+
+/// The keys of the point in the order in which the case's name has them, for an object has none.
+void order_point(const std::string& name, SweptPoint& point) {
+  std::ranges::stable_sort(point.values, {},
+                           [&](const auto& one) { return name.find(one.first + "=" + one.second); });
+}
+
+/// The case's name must be what its fields print. Where `family` is absent it is what the name has before
+/// them, and a name without them gets them.
+void settle_case(const ObjectReader& reader, Trial& trial) {
+  auto& name = trial.case_name;
+  auto& key = trial.case_key;
+  order_point(name, key.point);
+  if (key.scale && key.scale != trial.nodes) {
+    reader.refuse("scale is {} and nodes is {} (scale is the nodes of one size of a weak scaling)",
+                  *key.scale, trial.nodes);
+  }
+  const auto has = [&](const std::string& ending) {
+    return key.family.empty() ? name.size() > ending.size() && name.ends_with(ending) : name == ending;
+  };
+  if (has(printed(resized(key, trial.nodes)))) { key.scale = trial.nodes; }
+  const auto ending = printed(key);
+  if (ending.empty()) { return; }
+  if (key.family.empty()) { key.family = has(ending) ? name.substr(0, name.size() - ending.size()) : name; }
+  const auto whole = printed(key);
+  if (name == key.family) { name = whole; }
+  if (name != whole) {
+    reader.refuse("case is {}, and its family, point and scale say {}", excerpt(name), excerpt(whole));
+  }
+}
+
+/// As settle_case(), of `like`, `neighbour` and `level`.
+void settle_arm(const ObjectReader& reader, Trial& trial) {
+  auto& key = trial.arm_key;
+  const bool is_idle = key.neighbour == idle_neighbour;
+  if (key.level && (key.neighbour.empty() || is_idle)) {
+    reader.refuse("level is of an aggressor, which neighbour names");
+  }
+  if (key.neighbour.empty()) { return; }
+  if (!key.level && !is_idle) { reader.refuse("neighbour {} has no level", excerpt(key.neighbour)); }
+  if (key.like.empty()) {
+    const auto ending = printed(key);
+    const bool has_it = trial.arm.size() > ending.size() && trial.arm.ends_with(ending);
+    key.like = has_it ? trial.arm.substr(0, trial.arm.size() - ending.size()) : trial.arm;
+  }
+  if (trial.arm == key.like) { trial.arm = printed(key); }
+  if (trial.arm != printed(key)) {
+    reader.refuse("arm is {}, and like, neighbour and level say {}", excerpt(trial.arm),
+                  excerpt(printed(key)));
+  }
+}
+
+void settle_key(const ObjectReader& reader, Trial& trial) {
+  settle_case(reader, trial);
+  settle_arm(reader, trial);
 }
 
 }  // namespace
@@ -90,6 +152,8 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   const auto tenants = reader.take_list("tenants");
   take_record(reader, trial);
   trial.precision = precision_name(trial.precision);
+  const bool has_key = std::ranges::any_of(key_fields, [&](const char* key) { return reader.has(key); });
+  if (has_key) { settle_key(reader, trial); }
   if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
@@ -97,6 +161,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
                   trial.case_name, trial.arm);
   }
   const auto id = store_.import_trial(trial);
+  if (!has_key) { store_.read_old_names(id); }
   experiment.trials.push_back(id);
   for (const auto& tenant : tenants) { add_tenant(id, tenant, reader.position()); }
   ++report_.trials;

@@ -28,7 +28,7 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
     if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (!arm.scaling) { continue; }
-      auto& steps = families[scaling_family(comparison.case_name, arm.nodes)];
+      auto& steps = families[printed(resized(comparison.key, {}))];
       steps.push_back(
           {arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.images_per_second, *arm.scaling});
       if (!arm.published) { continue; }

@@ -16,11 +16,11 @@ using SweptFamily = std::pair<std::string, std::vector<const CaseComparison*>>;
 std::vector<SweptFamily> swept_families(const ReportData& data) {
   std::vector<SweptFamily> families;
   for (const auto& comparison : data.comparisons) {
-    const auto swept = comparison.first_of_case ? swept_case(comparison.case_name) : std::nullopt;
-    if (!swept) { continue; }
-    auto known = std::ranges::find_if(
-        families, [&](const SweptFamily& family) { return family.first == swept->family; });
-    if (known == families.end()) { known = families.insert(families.end(), {swept->family, {}}); }
+    if (!comparison.first_of_case || comparison.key.point.empty()) { continue; }
+    const auto name = swept_name(comparison.key);
+    auto known =
+        std::ranges::find_if(families, [&](const SweptFamily& family) { return family.first == name; });
+    if (known == families.end()) { known = families.insert(families.end(), {name, {}}); }
     known->second.push_back(&comparison);
   }
   std::erase_if(families, [](const SweptFamily& family) { return family.second.size() < 2; });
@@ -28,19 +28,19 @@ std::vector<SweptFamily> swept_families(const ReportData& data) {
 }
 
 /// "16, 2" at "batch_size=16,vcpus=2"; the axis has the keys.
-std::string values_of(const SweptCase& swept) {
+std::string values_of(const SweptPoint& swept) {
   std::vector<std::string> values;
   for (const auto& [key, value] : swept.values) { values.push_back(value); }
   return join(values, ", ");
 }
 
-std::string keys_of(const SweptCase& swept) {
+std::string keys_of(const SweptPoint& swept) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : swept.values) { keys.push_back(key); }
   return join(keys, ", ");
 }
 
-void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& order, Chart& chart) {
+void add_point(const SweptPoint& swept, const ArmSummary& arm, const ArmOrder& order, Chart& chart) {
   const double value = *arm.images_per_second;
   const auto& sweep = *arm.sweep;
   const auto limits = sweep.ci.value_or(Interval{value, value});
@@ -54,12 +54,12 @@ void add_point(const SweptCase& swept, const ArmSummary& arm, const ArmOrder& or
        {"low", rounded(limits.low)},
        {"high", rounded(limits.high)},
        {"good", good},
-       {"tip", fmt::format("{}\n{}: {} images/s\n{}", swept.at, key.words, figure_words(value),
+       {"tip", fmt::format("{}\n{}: {} images/s\n{}", to_text(swept), key.words, figure_words(value),
                            spaced(to_string(sweep.standing)))}});
   const auto limit = [&](double Interval::*side) {
     return cell(sweep.ci ? std::optional(*sweep.ci.*side) : std::nullopt, 2);
   };
-  chart.table.rows.push_back({cell(swept.at), cell(key.words), cell(std::optional(value), 2),
+  chart.table.rows.push_back({cell(to_text(swept)), cell(key.words), cell(std::optional(value), 2),
                               limit(&Interval::low), limit(&Interval::high),
                               cell(spaced(to_string(sweep.standing)))});
 }
@@ -81,7 +81,7 @@ Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t num
   std::vector<CaseComparison> comparisons;
   for (const auto* comparison : family.second) {
     comparisons.push_back(in_words(*comparison));
-    const auto swept = *swept_case(comparison->case_name);
+    const auto& swept = comparison->key.point;
     chart.signals["keys"] = keys_of(swept);
     for (const auto& arm : comparison->arms) {
       if (!arm.sweep || !arm.images_per_second) { continue; }

@@ -128,7 +128,7 @@ json predictions_model(const ReportData& data, json& absent) {
     for (const auto& arm : comparison.arms) {
       if (!arm.prediction || !arm.scaling) { continue; }
       // Every size of a weak scaling carries the same prediction.
-      const std::string family = comparison.case_name.substr(0, comparison.case_name.rfind('/'));
+      const std::string family = printed(resized(comparison.key, {}));
       const std::string caption = fmt::format("{}, {}", family, arm_words(arm.arm));
       if (!seen.insert(caption).second) { continue; }
       if (const auto why = why_no_prediction(*arm.prediction); !why.empty()) {

@@ -9,6 +9,6 @@ WITH published AS MATERIALIZED (
 )
 SELECT p.id, p.scenario, t."case", t.arm, t.nodes, avg(t.images_per_second)
 FROM published p CROSS JOIN trial t ON t.experiment_number = p.number
-WHERE t.status = 'finished' AND t.valid = 1 AND t.images_per_second IS NOT NULL AND t."case" LIKE '%/' || t.nodes
+WHERE t.status = 'finished' AND t.valid = 1 AND t.images_per_second IS NOT NULL AND t.scale = t.nodes
 GROUP BY p.number, t."case", t.arm, t.nodes
 ORDER BY p.number

@@ -1,9 +1,10 @@
 -- The figures of every night. Trials that failed or are not valid count for none.
 WITH good AS (
-  SELECT id, experiment_number AS night, "case", arm, pair, nodes, images_per_second FROM trial
+  SELECT id, experiment_number AS night, "case", arm, pair, nodes, images_per_second, family, scale, point
+  FROM trial
   WHERE status = 'finished' AND valid = 1 AND images_per_second IS NOT NULL
 ), mean AS (
-  SELECT night, "case", arm, nodes,
+  SELECT night, "case", arm, nodes, max(family) AS family, max(scale) AS scale, max(coalesce(point, '')) AS point,
          coalesce(avg(images_per_second) FILTER (WHERE pair IS NOT NULL), avg(images_per_second)) AS images_per_second
   FROM good GROUP BY night, "case", arm
 ), unpaired AS (
@@ -21,9 +22,9 @@ FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND
 WHERE v.arm <> 'bare_metal'
 UNION ALL
 SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes, ''
-FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.nodes = 1
-  AND one."case" = substr(n."case", 1, length(n."case") - length('/' || n.nodes)) || '/1'
-WHERE n.nodes > 1 AND n."case" LIKE '%/' || n.nodes
+FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.scale = 1
+  AND one.family = n.family AND one.point = n.point
+WHERE n.nodes > 1 AND n.scale = n.nodes
 UNION ALL
 SELECT g.night, g."case", g.arm, 'step_p99', 's', avg(r.step_p99_seconds), ''
 FROM good g JOIN tenant w ON w.trial_id = g.id JOIN rank r ON r.tenant_id = w.id

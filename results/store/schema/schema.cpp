@@ -44,12 +44,18 @@ SchemaObjects objects_of_version(std::int64_t version) {
 }  // namespace
 
 std::int64_t migrate_from(std::int64_t version, SQLite::Database& database) {
-  if (version != 0) {
+  if (version == 0) {
+    database.exec(std::string(sql::version_009_sql));
+    return oldest_schema_version;
+  }
+  if (version != oldest_schema_version) {
     throw Error("bring a results database up to date", ErrorCode::bad_input,
                 fmt::format("no step begins at schema {}", version));
   }
-  database.exec(std::string(sql::version_009_sql));
-  return oldest_schema_version;
+  database.exec(std::string(sql::migration_010_key_sql));
+  SQLite::Statement(database, std::string(sql::names_of_version_9_sql))
+      .exec();  // without a parameter: of all
+  return version + 1;
 }
 
 std::string foreign_schema(const SQLite::Database& database, std::int64_t version) {

@@ -111,6 +111,7 @@ TEST_CASE("what a case sets itself was not changed by the scenario, unless an ar
 TEST_CASE("one size of a weak scaling is run alone") {
   auto subject = a_subject();
   subject.case_name = "weak/2";
+  subject.case_key = {"weak", 2, {}};
   subject.arm = "vm";
   const auto scenario = decode_scenario(step_scenario(subject, {0}, {8, 7}), "x", true);
   REQUIRE(scenario.cases.size() == 1);
@@ -118,10 +119,11 @@ TEST_CASE("one size of a weak scaling is run alone") {
 }
 
 TEST_CASE("what no two arms can be made of is refused in words") {
-  const auto words = [](const char* arm, const char* case_name) {
+  const auto words = [](const char* arm, const char* case_name, const CaseKey& key = {}) {
     auto subject = a_subject();
     subject.arm = arm;
     subject.case_name = case_name;
+    subject.case_key = key;
     try {
       step_scenario(subject, {0}, {});
     } catch (const Error& error) { return error.message(); }
@@ -129,7 +131,8 @@ TEST_CASE("what no two arms can be made of is refused in words") {
   };
   CHECK_THAT(words("tpu", "one"), Contains("no arm tpu"));
   CHECK_THAT(words("vm", "two"), Contains("no case two"));
-  CHECK_THAT(words("vm", "one@batch_size=2"), Contains("point of a sweep"));
+  CHECK_THAT(words("vm", "one@batch_size=2", {"one", {}, {{{"batch_size", "2"}}}}),
+             Contains("point of a sweep"));
 }
 
 TEST_CASE("settings that two arms cannot differ in say why") {

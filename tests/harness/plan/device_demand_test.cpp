@@ -52,7 +52,7 @@ TEST_CASE("the doctor hears of schedulers that a scenario sets") {
 TEST_CASE("a plan without devices wants nothing of them") {
   const auto scenario = load_scenario(std::string(VIRTRAIN_SOURCE_DIR) + "/scenarios/quickstart.yaml");
   Plan plan;
-  plan.placements.push_back({"case", "", {{"a", {}, 0, 1, 1, {NodePlacement{}}}}});
+  plan.placements.push_back({"case", {}, {{"a", {}, 0, 1, 1, {NodePlacement{}}}}});
   CHECK(device_demands(plan, scenario).empty());
 }
 

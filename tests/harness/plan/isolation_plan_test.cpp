@@ -150,6 +150,7 @@ TEST_CASE("each arm runs under every condition, whatever the arm is called") {
     names.push_back(arm.name);
     CHECK(arm.base == "vm");
   }
+  CHECK(scenario.arms.at(2).key() == ArmKey{"vm", "cpu", 0.25});
   CHECK(names == std::vector<std::string>{"vm", "vm+idle", "vm+cpu@25%", "vm+cpu@100%", "vm+net@25%",
                                           "vm+net@100%", "vm-free", "vm-free+idle", "vm-free+cpu@25%",
                                           "vm-free+cpu@100%", "vm-free+net@25%", "vm-free+net@100%"});

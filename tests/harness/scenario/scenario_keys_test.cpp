@@ -104,7 +104,8 @@ sweep: {guest.pinning: [none, cores]}
   CHECK(names(own) == std::vector<std::string>{"weak@NCCL_ALGO=Ring/1", "weak@NCCL_ALGO=Ring/2",
                                                "weak@NCCL_ALGO=Tree/1", "weak@NCCL_ALGO=Tree/2",
                                                "plain@pinning=none", "plain@pinning=cores"});
-  CHECK(own.cases[3].scaling_of == "weak@NCCL_ALGO=Tree");
+  CHECK(own.cases[3].key == CaseKey{"weak", 2, {{{"NCCL_ALGO", "Tree"}}}});
+  CHECK(own.cases[4].key == CaseKey{"plain", {}, {{{"pinning", "none"}}}});
   CHECK(own.cases[3].tenants[0].workload.environment.at("NCCL_ALGO") == "Tree");
 }
 

@@ -291,7 +291,7 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
 
   REQUIRE(s.cases.size() == 3);
   const auto& a = s.cases[0].tenants.at(0);
-  CHECK(s.cases[0].scaling_of.empty());
+  CHECK(s.cases[0].key == CaseKey());
   CHECK(a.name == "a");
   CHECK(a.nodes == 2);
   CHECK(a.gpus_per_node == 2);
@@ -316,7 +316,7 @@ expect: {vm_vs_bare_metal: {margin: 0.03, alpha: 1%}}
   CHECK(second.workload.environment.at("N") == "6");
   CHECK(second.workload.environment.at("NCCL_DEBUG") == "INFO");
   CHECK(s.cases[1].name == "weak/4");
-  CHECK(s.cases[1].scaling_of == "weak");
+  CHECK(s.cases[1].key == CaseKey{"weak", 4, {}});
   CHECK(s.cases[1].tenants.at(0).nodes == 4);
   CHECK(s.cases[1].tenants.at(0).ranks_per_node == 3);
   CHECK(s.cases[1].tenants.at(0).workload.batch_size == 7);

@@ -58,7 +58,7 @@ Placement placement_of(const std::vector<Strings>& slots) {
     for (const auto& slot : slots[n]) { node.devices.push_back(gpu(slot)); }
     tenant.nodes.push_back(std::move(node));
   }
-  return {"case", "", {tenant}, true};
+  return {"case", {}, {tenant}, true};
 }
 
 /// Answers the one question that is asked of it.

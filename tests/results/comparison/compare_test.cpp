@@ -203,13 +203,16 @@ TEST_CASE("cases come in plan order") {
 
 TEST_CASE("weak scaling speedups stand under each arm") {
   ComparisonData data;
-  const auto add = [&](const char* name, const char* arm, std::int64_t nodes,
-                       const std::vector<double>& values) {
-    for (const double value : values) { data.rows.push_back(row(name, arm, std::nullopt, value, nodes)); }
+  const auto add = [&](const char* arm, std::int64_t nodes, const std::vector<double>& values) {
+    const CaseKey key{"weak-scaling", nodes, {}};
+    for (const double value : values) {
+      data.rows.push_back(row(printed(key), arm, std::nullopt, value, nodes));
+      data.rows.back().case_key = key;
+    }
   };
-  add("weak-scaling/1", "vm", 1, {1000, 1004, 996});
-  add("weak-scaling/2", "vm", 2, {1960, 1975, 1950});
-  add("weak-scaling/2", "bare_metal", 2, {2000, 2000, 2000});
+  add("vm", 1, {1000, 1004, 996});
+  add("vm", 2, {1960, 1975, 1950});
+  add("bare_metal", 2, {2000, 2000, 2000});
   const auto list = compare(data, {});
   const auto one = to_json(list.at(0)).at("arms").at("vm");
   CHECK(one.at("speedup") == 1);
@@ -222,7 +225,7 @@ TEST_CASE("weak scaling speedups stand under each arm") {
   CHECK(arms.at("vm").at("efficiency_ci_high").get<double>() == Approx(0.99376829).epsilon(1e-7));
   // A host twice as fast, whose single nodes all failed, says nothing about scaling.
   for (const double value : {3900, 3920, 3940}) {
-    data.rows.push_back(row("weak-scaling/2", "vm", std::nullopt, value, 2));
+    add("vm", 2, {value});
     data.rows.back().experiment = 1;
   }
   data.experiments.resize(2);

@@ -24,6 +24,12 @@ constexpr const char* plan_arms = R"([
     {"neighbour.limits.cpu": "10%", "guest.pinning": "none"}}
 ])";
 
+const std::map<std::string, ArmKey> arm_keys = {{"vm+cpu@100%", {"vm", "cpu", 1.0}},
+                                                {"capped+cpu@100%", {"capped", "cpu", 1.0}},
+                                                {"tight+cpu@100%", {"tight", "cpu", 1.0}},
+                                                {"vm+idle", {"vm", "idle", {}}},
+                                                {"tight+idle", {"tight", "idle", {}}}};
+
 /// By arm, images/s in each round; drift of a round hits all of its trials alike.
 ComparisonData data_of(const std::map<std::string, std::vector<double>>& throughput,
                        const std::map<std::string, std::vector<double>>& rates = {}) {
@@ -34,6 +40,7 @@ ComparisonData data_of(const std::map<std::string, std::vector<double>>& through
       ComparisonRow row;
       row.case_name = "trainer";
       row.arm = arm;
+      if (arm_keys.contains(arm)) { row.arm_key = arm_keys.at(arm); }
       row.pair = static_cast<std::int64_t>(i) + 1;
       row.virtualization = "tcg";
       row.images_per_second = values[i];

@@ -247,6 +247,7 @@ TEST_CASE("predictions take batch, transport and sweeps from the database") {
   store.add_experiment(an_experiment("e"));
   for (const std::int64_t nodes : {1, 2, 4}) {
     auto trial = a_trial("e", "weak-scaling/" + std::to_string(nodes), "vm", std::nullopt);
+    trial.case_key = {"weak-scaling", nodes, {}};
     trial.status = Status::finished;
     trial.nodes = nodes;
     trial.batch_size = 32;
@@ -298,6 +299,7 @@ TEST_CASE("what an imported workload says in other types counts as not said") {
   store.add_experiment(an_experiment("e"));
   for (const std::int64_t nodes : {1, 2}) {
     auto trial = a_trial("e", "weak-scaling/" + std::to_string(nodes), "vm", std::nullopt);
+    trial.case_key = {"weak-scaling", nodes, {}};
     trial.status = Status::finished;
     trial.nodes = nodes;
     trial.batch_size = 32;

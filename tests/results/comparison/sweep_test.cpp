@@ -14,6 +14,12 @@ using virtrain::test::Contains;
 
 namespace {
 
+void add_point(ComparisonData& data, const CaseKey& key, ComparisonRow row) {
+  row.case_name = printed(key);
+  row.case_key = key;
+  data.rows.push_back(std::move(row));
+}
+
 /// Five pairs of an arm at each of four batch sizes: 32 and 64 level, 16 a tenth slower, 128 with one run.
 ComparisonData swept() {
   const double noise[] = {0.2, -0.1, 0.1, -0.2, 0};
@@ -22,12 +28,12 @@ ComparisonData swept() {
       {.id = "e", .arms = R"([{"name":"vm","base":"vm","price":{"amount":2.0,"currency":"EUR"}}])"}};
   const auto add = [&](const char* batch, double mean, int runs) {
     for (int i = 0; i < runs; ++i) {
-      data.rows.push_back({.case_name = std::string("one@batch_size=") + batch + "/2",
-                           .arm = "vm",
-                           .pair = i + 1,
-                           .nodes = 2,
-                           .virtualization = "kvm",
-                           .images_per_second = mean + noise[i]});
+      add_point(data, {"one", 2, {{{"batch_size", batch}}}},
+                {.arm = "vm",
+                 .pair = i + 1,
+                 .nodes = 2,
+                 .virtualization = "kvm",
+                 .images_per_second = mean + noise[i]});
     }
   };
   add("16", 90, 5);
@@ -39,14 +45,19 @@ ComparisonData swept() {
 
 }  // namespace
 
-TEST_CASE("the name of a swept case says its family and its point") {
-  const auto swept = swept_case("weak@batch_size=32,vcpus=2/4");
-  REQUIRE(swept);
-  CHECK(swept->family == "weak/4");
-  CHECK(swept->at == "batch_size=32,vcpus=2");
-  CHECK(swept->values ==
-        std::vector<std::pair<std::string, std::string>>{{"batch_size", "32"}, {"vcpus", "2"}});
-  for (const char* name : {"weak/4", "a@b", "@a=1", "a@=1", "a@"}) { CHECK_FALSE(swept_case(name)); }
+TEST_CASE("the points of a sweep have the name of their case and size in common") {
+  const CaseKey key{"weak", 4, {{{"batch_size", "32"}, {"vcpus", "2"}}}};
+  CHECK(printed(key) == "weak@batch_size=32,vcpus=2/4");
+  CHECK(swept_name(key) == "weak/4");
+  CHECK(printed(resized(key, {})) == "weak@batch_size=32,vcpus=2");
+}
+
+TEST_CASE("a case whose name looks like a point is none") {
+  auto data = swept();
+  for (auto& row : data.rows) { row.case_key = {}; }
+  const auto list = compare(data, {});
+  CHECK(sweep_sentences(list).empty());
+  CHECK(to_json(list.at(0)).at("sweep").is_null());
 }
 
 TEST_CASE("points that are as good as the one with the largest mean are named with it") {
@@ -81,10 +92,8 @@ TEST_CASE("of many equal points hardly ever one is called worse") {
     ComparisonData data;
     for (int point = 0; point < 12; ++point) {
       for (int pair = 1; pair <= 6; ++pair) {
-        data.rows.push_back({.case_name = "one@batch_size=" + std::to_string(point + 1),
-                             .arm = "bare_metal",
-                             .pair = pair,
-                             .images_per_second = 100 * std::exp(noise(random))});
+        add_point(data, {"one", {}, {{{"batch_size", std::to_string(point + 1)}}}},
+                  {.arm = "bare_metal", .pair = pair, .images_per_second = 100 * std::exp(noise(random))});
       }
     }
     const auto list = compare(data, {});
@@ -98,10 +107,8 @@ TEST_CASE("a sweep of power limits says whether a tenth to a fifth less power co
   ComparisonData data;
   const auto add = [&](const std::string& limit, double mean) {
     for (int i = 0; i < 4; ++i) {
-      data.rows.push_back({.case_name = "one@power_limit=" + limit,
-                           .arm = "bare_metal",
-                           .pair = i + 1,
-                           .images_per_second = mean + 0.1 * i});
+      add_point(data, {"one", {}, {{{"power_limit", limit}}}},
+                {.arm = "bare_metal", .pair = i + 1, .images_per_second = mean + 0.1 * i});
     }
   };
   add("300W", 100);
@@ -118,8 +125,8 @@ TEST_CASE("a sweep of power limits says whether a tenth to a fifth less power co
   CHECK_THAT(sentences[2],
              Contains("20 % less power than power_limit=300W, and cost 10 % of the throughput") &&
                  Contains("is refuted"));
-  CHECK(sweeps_power("one@power_limit=250W,batch_size=2"));
-  CHECK_FALSE(sweeps_power("one@batch_size=2"));
+  CHECK(sweeps_power({"one", {}, {{{"power_limit", "250W"}, {"batch_size", "2"}}}}));
+  CHECK_FALSE(sweeps_power({"one", {}, {{{"batch_size", "2"}}}}));
 }
 
 TEST_CASE("a price gives images for a unit of its currency") {
@@ -135,12 +142,12 @@ TEST_CASE("sides of a sweep have curves of their own, by arm") {
   data.experiments = {{.id = "a", .label = "before"}, {.id = "b", .label = "after"}};
   const auto add = [&](std::int64_t experiment, const char* arm, const char* batch, double mean) {
     for (int i = 0; i < 4; ++i) {
-      data.rows.push_back({.experiment = experiment,
-                           .case_name = std::string("one@batch_size=") + batch,
-                           .arm = arm,
-                           .nodes = 1,
-                           .virtualization = arm == std::string("vm") ? "kvm" : "none",
-                           .images_per_second = mean + 0.1 * i});
+      add_point(data, {"one", {}, {{{"batch_size", batch}}}},
+                {.experiment = experiment,
+                 .arm = arm,
+                 .nodes = 1,
+                 .virtualization = arm == std::string("vm") ? "kvm" : "none",
+                 .images_per_second = mean + 0.1 * i});
     }
   };
   for (const std::int64_t experiment : {0, 1}) {
@@ -203,10 +210,8 @@ TEST_CASE(
     ComparisonData data;
     for (int point = 0; point < 8; ++point) {
       for (int pair = 1; pair <= 6; ++pair) {
-        data.rows.push_back({.case_name = "one@batch_size=" + std::to_string(point + 1),
-                             .arm = "bare_metal",
-                             .pair = pair,
-                             .images_per_second = 100 * (1 + noise(random))});
+        add_point(data, {"one", {}, {{{"batch_size", std::to_string(point + 1)}}}},
+                  {.arm = "bare_metal", .pair = pair, .images_per_second = 100 * (1 + noise(random))});
       }
     }
     for (const auto& one : compare(data, {})) {
@@ -228,10 +233,10 @@ TEST_CASE("of points that lie on the margin hardly ever one is called as good") 
     ComparisonData data;
     for (int point = 0; point < 7; ++point) {
       for (int pair = 1; pair <= 6; ++pair) {
-        data.rows.push_back({.case_name = "one@batch_size=" + std::to_string(point + 1),
-                             .arm = "bare_metal",
-                             .pair = pair,
-                             .images_per_second = (point == 0 ? 100 : 98) * std::exp(noise(random))});
+        add_point(data, {"one", {}, {{{"batch_size", std::to_string(point + 1)}}}},
+                  {.arm = "bare_metal",
+                   .pair = pair,
+                   .images_per_second = (point == 0 ? 100 : 98) * std::exp(noise(random))});
       }
     }
     const auto list = compare(data, {});

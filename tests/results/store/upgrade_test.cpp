@@ -121,3 +121,26 @@ TEST_CASE("an old database is listed, compared, exported and followed over its n
   export_jsonl(store, {.experiments = {"n00", "n17"}}, exported);
   CHECK_THAT(exported.str(), Contains("n17") && Contains("images_per_second"));
 }
+
+TEST_CASE("an upgrade makes fields of what names said, once") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  { const Store upgraded(file); }
+  const SQLite::Database database(file);
+  const auto keys = [&](const std::string& where) {
+    return texts_of(
+        database,
+        "SELECT DISTINCT concat FROM (SELECT coalesce(family, '-') || ' ' || coalesce(scale, '-') || ' ' || "
+        "coalesce(point, '-') || ' ' || coalesce(arm_like, '-') || ' ' || coalesce(neighbour, '-') || ' ' || "
+        "coalesce(level, '-') AS concat FROM trial WHERE " +
+            where + ")");
+  };
+  using Texts = std::vector<std::string>;
+  CHECK(keys("\"case\" = 'weak@vcpus=2,batch_size=16/2' AND arm = 'vm-unpinned'") ==
+        Texts{R"(weak 2 {"vcpus":"2","batch_size":"16"} vm - -)"});
+  CHECK(keys("\"case\" = 'weak/4'") == Texts{"weak 4 - - - -"});
+  CHECK(keys("\"case\" IN ('a/2@x+y', 'one')") == Texts{"- - - - - -"});
+  CHECK(keys("arm = 'capped'") == Texts{"- - - vm - -"});
+  CHECK(keys("arm = 'capped+idle'") == Texts{"- - - capped idle -"});
+  CHECK(keys("arm = 'vm+h2d+d2h@12.5%'") == Texts{"- - - vm h2d+d2h 0.125"});
+}
