@@ -39,7 +39,7 @@ double drift_of(std::span<const double> before, const NightLevel& level) {
   return (std::max(0.0, sum) + blocks_of_usual * usual) / (pairs + blocks_of_usual);
 }
 
-/// What is seen on average of a shift of size `truth` that is told only where it looks larger than `least`.
+/// The mean that is seen of a shift of size `truth` that is told only where it looks larger than `least`.
 double seen_of(double truth, double least, double standard_error, double share_of_nights) {
   const double distance = (least - truth) / standard_error;
   const double above = 0.5 * std::erfc(distance / std::numbers::sqrt2);

@@ -56,8 +56,8 @@ class Replay {
     for (std::size_t i = begin; i < end; ++i) { result.push_back(logs_[level_[i]]); }
     return result;
   }
-  /// What is normal before the night `end` of the present level. Few nights tell where a level is and not how
-  /// noisy it is: they have the noise of the level that they left.
+  /// The normal level before the night `end` of the present level. Few nights tell where a level is and not
+  /// how noisy it is: they have the noise of the level that they left.
   NightLevel level_before(std::size_t end) const {
     auto level = night_level(values(end - std::min(end, rule_.most_history), end));
     if (end < rule_.least_history && noise_) { level.take_noise_of(*noise_); }
@@ -127,7 +127,7 @@ class Replay {
     return shift;
   }
 
-  /// What is normal before that night, with the noise of the last nights where that has grown.
+  /// The normal level before that night, with the noise of the last nights where that has grown.
   NightLevel noise_now(std::size_t tau, double noisier) const {
     constexpr std::size_t last_nights = 13;
     constexpr double df = 12;

@@ -44,7 +44,7 @@ double fenced_sigma(std::span<const double> logs, double centre, double least) {
   return std::max(least, typical * std::sqrt(squares / (n - 1) / fenced_variance));
 }
 
-/// Of few nights it is hardly known, and what is usual of hosts counts as much as forty of them.
+/// A few nights hardly tell the autocorrelation: the usual one of hosts counts as much as forty of them.
 double autocorrelation_of(std::span<const double> logs, const NightLevel& level) {
   constexpr double usual = 0.2, nights_of_usual = 40, most = 0.6;
   double products = 0, squares = 0;

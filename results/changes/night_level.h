@@ -7,7 +7,7 @@
 // Levels of nights on the scale of logarithms, robust against odd nights. Pure.
 namespace virtrain::results {
 
-/// What is normal.
+/// The normal level of a series.
 struct NightLevel {
   double centre = 0;
   double sigma = 0;            ///< of one night
@@ -19,7 +19,7 @@ struct NightLevel {
   double inflation() const {
     return (1 + autocorrelation) / (1 - autocorrelation);
   }  ///< of a mean's variance
-  /// Of the difference of two medians, of `before` and of `after` nights.
+  /// Standard error of the difference of two medians, of `before` and of `after` nights.
   double standard_error(std::size_t before, std::size_t after) const;
   /// How large a difference is that chance reaches with this probability, on either side.
   double reach(double probability) const;

@@ -9,7 +9,7 @@
 
 namespace virtrain::results {
 
-/// What a database says of changes. Changes point into the series, and series into the nights.
+/// Changes in a database. They point into the series, and series into the nights.
 struct ChangeLog {
   std::vector<Night> nights;
   std::vector<Series> series;

@@ -21,7 +21,7 @@ struct SeriesNoise {
   std::optional<double> drift_ratio = {};         ///< how far
 };
 
-/// Of nights and the changes that level_changes() finds in them. Pure.
+/// Noise of nights, given the changes that level_changes() finds in them. Pure.
 SeriesNoise series_noise(std::span<const double> nights, std::span<const LevelChange> changes,
                          const ChangeRule& rule = {});
 

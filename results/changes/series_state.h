@@ -6,7 +6,7 @@
 
 namespace virtrain::results {
 
-/// What the last nights of a series say.
+/// Verdict on the last nights of a series.
 enum class SeriesVerdict {
   level,        ///< at its usual level; an acknowledged change made a new one
   unconfirmed,  ///< odd nights, too few to say more

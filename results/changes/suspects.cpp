@@ -52,7 +52,7 @@ std::size_t idle_changes(std::span<const NightFacts> nights, const std::string& 
   return changes;
 }
 
-/// What the fact was when it last was something else.
+/// Values of the fact when it last was something else.
 const std::set<std::string>& last_other(std::span<const NightFacts> nights, const std::string& fact,
                                         const std::set<std::string>& values) {
   const auto other = std::find_if(nights.rbegin(), nights.rend(), [&](const auto& night) {

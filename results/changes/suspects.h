@@ -19,8 +19,7 @@ using NightFacts = std::map<std::string, std::set<std::string>>;
 /// The fact's name without "host.", as rules of comparability and scenarios know it.
 std::string_view without_host(std::string_view fact);
 
-/// What a night says of itself and, of its cases and arms, what concerns a series: the case's facts, of all
-/// arms.
+/// Facts of a night and, of its cases and arms, those that concern a series: the case's facts, of all arms.
 NightFacts facts_of(const Night& night, std::span<const ArmFact> facts, const std::string& case_name);
 
 /// A fact that differed between the good and the bad nights.
@@ -41,9 +40,9 @@ struct ChangeWindow {
   std::size_t later = 0;
 };
 
-/// What may have caused a change, the likeliest first: how well the values that are new in bad nights fit
-/// them, whether they came with the first one, how rarely the fact changed without consequences, and what
-/// kind of fact it is; those that fit come first. Nights in their order.
+/// Possible causes of a change, the likeliest first: how well the values that are new in bad nights fit them,
+/// whether they came with the first one, how rarely the fact changed without consequences, and what kind of
+/// fact it is; those that fit come first. Nights in their order.
 std::vector<Suspect> rank_suspects(std::span<const NightFacts> good, std::span<const NightFacts> bad,
                                    const ChangeWindow& window = {});
 

@@ -50,7 +50,7 @@ std::string counterpart(const std::string& variant, const std::vector<std::strin
   return has_run(ran, arm_bare_metal) ? arm_bare_metal : "";
 }
 
-/// What is not as ours is left out.
+/// Leaves out entries that are not as ours.
 std::vector<ArmRecord> read_arm_records(const nlohmann::json& arms) {
   std::vector<ArmRecord> records;
   if (!arms.is_array()) { return records; }
@@ -80,8 +80,8 @@ std::vector<std::string> variant_sentences(const nlohmann::json& plan) {
 
 namespace {
 
-/// Of one arm in two experiments only that is known in which they agree: what one of them alone changed
-/// explains nothing, and trials at two prices have no one price.
+/// Keeps only the facts of an arm in which two experiments agree: a change of one of them alone explains
+/// nothing, and trials at two prices have no one price.
 void agree(ArmRecord& record, const ArmRecord& earlier) {
   std::erase_if(record.changes, [&](const auto& change) {
     const auto same = earlier.changes.find(change.first);

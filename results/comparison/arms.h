@@ -12,7 +12,7 @@
 
 namespace virtrain::results {
 
-/// What an hour of one node costs.
+/// Price of one node for an hour.
 struct Price {
   double amount = 0;
   std::string currency = {};

@@ -39,8 +39,8 @@ std::vector<CaseRows> by_case(const ComparisonData& data);
 Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector);
 /// The usable ones; the unpaired only where there are no pairs (or pairs say nothing).
 Rows runs_of(const Rows& rows, bool pooled);
-/// Of these runs those of experiments that have some of the others, too: a host that ran one size only says
-/// nothing of the other. All of them where no experiment has both.
+/// Those runs whose experiments have some of the others, too: a host that ran one size only says nothing
+/// about the other. All of them where no experiment has both.
 Rows of_shared_experiments(const Rows& runs, const Rows& others);
 /// Experiment and pair: a pair number of another experiment is another pair.
 using PairKey = std::pair<std::int64_t, std::int64_t>;
@@ -58,7 +58,7 @@ std::vector<double> throughputs(const Rows& rows);
 /// The arm in which the trial's victim ran, whatever neighbour was beside it.
 const std::string& victim_arm(const ComparisonRow& row);
 
-/// What an unpaired comparison counts: trials, or boot sessions where the trials come from several boots.
+/// Units of an unpaired comparison: trials, or boot sessions where the trials come from several boots.
 struct Units {
   std::vector<double> baseline;
   std::vector<double> candidate;

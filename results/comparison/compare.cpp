@@ -23,7 +23,7 @@ namespace {
 
 constexpr double seconds_per_hour = 3600;
 
-/// Of a side that nobody named: any.
+/// A side without a name selects any trial.
 Selector selector_of(const std::string& side) {
   return side.empty() ? Selector() : parse_selector(side);
 }

@@ -34,7 +34,7 @@ struct CompareRequest {
   std::vector<std::int64_t> predict = {};  ///< sizes to predict weak scaling for; empty: no prediction
 };
 
-/// What another experiment published about the same step of a weak scaling.
+/// Another experiment's published speedup at the same step of a weak scaling.
 struct PublishedSpeedup {
   double speedup = 1;
   double efficiency = 1;
@@ -78,7 +78,7 @@ struct ArmSummary {
   std::optional<Prediction> prediction = {};  ///< of the case's weak scaling, where asked for
 };
 
-/// What one value of the statistics is.
+/// The unit of one value of the statistics.
 VIRTRAIN_ENUM_CLASS(Unit, pair, trial, boot_session)
 
 /// The answer for one case.

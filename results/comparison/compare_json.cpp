@@ -58,7 +58,7 @@ json alone_json(const TenantsAlone& alone) {
           {"worst_slowdown", all ? json(all->worst_slowdown) : json()}};
 }
 
-/// What some arms have, by arm; null where none has it.
+/// Values by arm; null where no arm has one.
 template <typename T, typename ToJson>
 json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*member, ToJson&& shown) {
   json arms;

@@ -38,7 +38,8 @@ nlohmann::json workload_of(const TenantMean& tenant) {
 /// What add_row_facts() has of a trial's row already.
 constexpr std::array<std::string_view, 3> facts_of_columns{"batch_size", "precision", "backend"};
 
-/// What else a workload says of the work in a step. How many steps warm up and count is none of it.
+/// Adds the other facts about the work in a step. The numbers of steps for warm-up and measurement do not
+/// count.
 void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   for_each_field<Workload>([&](const auto& field) {
     const auto found = workload.find(field.name);
@@ -49,7 +50,7 @@ void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
   });
 }
 
-/// Of a step; one where an imported workload says nothing of them.
+/// Micro-batches of a step; one where an imported workload does not give them.
 double micro_batches(const nlohmann::json& workload) {
   const auto found = workload.find("accumulate_steps");
   return found != workload.end() && found->is_number() ? found->get<double>() : 1;
@@ -63,8 +64,8 @@ bool sends_half(const nlohmann::json& workload) {
   return (precision == "fp16" || precision == "bf16") && micro_batches(workload) == 1;
 }
 
-/// Of a collective between nodes; where nobody said how many those were, each rank is one. None of others,
-/// and of figures whose data was wrong.
+/// Point of a collective between nodes; where the nodes are unknown, each rank is one. None for other
+/// figures, and for figures whose data was wrong.
 std::optional<AllReducePoint> all_reduce_point(const Probe& probe) {
   const auto ranks = probe.nodes.value_or(probe.ranks.value_or(1));
   const auto bytes = static_cast<double>(probe.size_bytes.value_or(0));

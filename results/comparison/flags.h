@@ -4,8 +4,8 @@
 
 namespace virtrain::results {
 
-/// What a reader must know of a comparison: a word each in `flags`, a sentence each in `notes`. `predicts`:
-/// predictions were asked for.
+/// Adds what a reader must know about a comparison: a word each in `flags`, a sentence each in `notes`.
+/// `predicts`: predictions were asked for.
 void add_flags(CaseComparison& result, bool predicts);
 
 }  // namespace virtrain::results

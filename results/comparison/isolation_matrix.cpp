@@ -74,7 +74,7 @@ class MatrixBuilder {
     return {group, aggressor_of(key), key.level.value_or(0)};
   }
 
-  /// Of one of `arms_`: all of its trials have the same.
+  /// Key of one of `arms_`: all of its trials have the same.
   const ArmKey& key_of(const std::string& arm) const { return rows_.at(arm).front()->arm_key; }
 
   std::string alone_arm() const { return matrix_.arm; }
@@ -121,7 +121,7 @@ class MatrixBuilder {
     return result;
   }
 
-  /// Of many neighbours that do nothing some would be called disturbing by chance.
+  /// Among many neighbours that do nothing some would be called disturbing by chance.
   void correct_for_all_tests() {
     std::vector<Disturbance*> tests;
     std::vector<double> worse, better;
@@ -246,8 +246,8 @@ class MatrixBuilder {
     }
   }
 
-  /// Of rounds with all `levels` that were measured: in one that lacks some, a line through the others would
-  /// stand for a level that nobody saw.
+  /// Uses rounds with all `levels` that were measured: in one that lacks some, a line through the others
+  /// would stand for a level that nobody saw.
   void add_dose(const std::string& aggressor, std::size_t levels, const Rounds& before) {
     struct Sums {
       double products = 0, squares = 0;

@@ -27,7 +27,7 @@ struct Disturbance {
   std::string reason = {};  ///< "too_few_pairs", …, or sentences that say what differs
   double loss = 0;
   std::optional<Interval> loss_ci = {};  ///< level 1 - 2 alpha
-  /// Of the test whether the loss is above the margin, corrected for all tests of the matrix: `disturbed`
+  /// p of the test whether the loss is above the margin, corrected for all tests of the matrix: `disturbed`
   /// goes by it, and `faster` by its counterpart.
   std::optional<double> p_worse_holm = {};
   PairedComparison comparison = {};

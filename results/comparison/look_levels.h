@@ -13,7 +13,7 @@ class LookLevels {
  public:
   LookLevels(const Looks& looks, const Settings& settings);
 
-  /// Of the look after so many pairs: levels of the tests, and of the interval that is reported.
+  /// Settings of the look after so many pairs: levels of the tests, and of the interval that is reported.
   Settings settings_after(std::int64_t pairs) const;
 
  private:

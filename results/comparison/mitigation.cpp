@@ -39,7 +39,7 @@ std::optional<ShareLost> share_lost(const Rounds& before, const Rounds& after, c
   return lost;
 }
 
-/// What is left beside a neighbour of the throughput alone, by round.
+/// Share of the throughput alone that is left beside a neighbour, by round.
 Rounds kept(const Rounds& alone, const Rounds& beside) {
   Rounds shares;
   for (const auto& [round, value] : beside) {

@@ -23,7 +23,7 @@ struct ShareLost {
 /// "50 % (45 to 55)"
 std::string to_text(const ShareLost& lost);
 
-/// What one mitigation does about one neighbour.
+/// Effect of one mitigation on one neighbour.
 struct Mitigation {
   std::string case_name;     ///< the victim
   std::string arm;           ///< with the mitigation
@@ -34,8 +34,8 @@ struct Mitigation {
                              with = {};  ///< the victim beside it against alone, each in its own arm
   Help verdict = Help::inconclusive;
   std::string reason = {};  ///< why there is no verdict: what differs beside what the arms change on purpose
-  /// What the victim keeps of its throughput alone, with / without: 2 means that it runs twice as fast beside
-  /// the neighbour, for what it is worth alone.
+  /// Share that the victim keeps of its throughput alone, with / without: 2 means that it runs twice as fast
+  /// beside the neighbour, relative to its speed alone.
   std::optional<double> relief = {};
   std::optional<Interval> relief_ci = {};
   std::int64_t rounds = 0;                   ///< behind `relief`

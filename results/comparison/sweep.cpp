@@ -72,8 +72,8 @@ Standing standing_of(const RatioTest& test, bool is_worse, bool is_as_good) {
   return Standing::undecided;
 }
 
-/// Of each point; both answers after Holm's correction, for of many equal points some would be worse by
-/// chance, and of many at the margin some as good.
+/// Standing of each point; both answers after Holm's correction, for of many equal points some would be worse
+/// by chance, and of many at the margin some as good.
 std::vector<Standing> standings_of(const std::vector<SweptArm>& points, const SweptArm& best,
                                    const Settings& settings) {
   std::vector<RatioTest> tests;
@@ -119,7 +119,7 @@ SweptPoint beside_power(SweptPoint point) {
   return point;
 }
 
-/// What is often said of GPUs, tested with the highest limit as the baseline.
+/// Tests the usual claims about GPUs, with the highest limit as the baseline.
 void add_power_claims(const std::string& name, const std::vector<SweptArm>& points,
                       std::vector<std::string>& sentences) {
   constexpr double claimed_cost = 0.05;

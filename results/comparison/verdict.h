@@ -21,10 +21,10 @@ std::string family_sentence(const std::vector<CaseComparison>& comparisons,
                             const std::function<std::string(const std::string&)>& arm_words = {});
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
-/// What the numbers alone do not say: why there is no data, no verdict or no interval, that it was forced,
-/// how many pairs more should settle it; empty where there is no more to say.
+/// Remarks beyond the numbers: why there is no data, no verdict or no interval, that it was forced, how many
+/// pairs more should settle it; empty where there is no more to say.
 std::string verdict_remark(const CaseComparison& comparison);
-/// Of the interval by which tests of that level decide: "90 %", and never "100 %".
+/// Level of the interval by which tests of that level decide: "90 %", and never "100 %".
 std::string level_words(double alpha);
 /// "90 % interval"; where the comparisons have levels of their own, so in words.
 std::string deciding_interval(const std::vector<CaseComparison>& comparisons);
@@ -32,8 +32,7 @@ std::string deciding_interval(const std::vector<CaseComparison>& comparisons);
 std::string ratio_words(double ratio);
 /// How much was compared: "6 pairs", "5 and 6 runs", "3 and 4 boot sessions".
 std::string size_words(const CaseComparison& comparison);
-/// What was virtual about each arm of these cases: "bare_metal none; vm on
-/// KVM".
+/// Virtualization of each arm of these cases: "bare_metal none; vm on KVM".
 std::string virtualization_sentence(const std::vector<CaseComparison>& comparisons);
 
 }  // namespace virtrain::results

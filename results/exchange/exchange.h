@@ -10,7 +10,7 @@
 
 namespace virtrain::results {
 
-/// What became of one file.
+/// Outcome of one file.
 struct FileReport {
   std::string name;
   std::optional<FileFormat> format;  ///< nothing: the file was skipped

@@ -65,12 +65,12 @@ class Source {
   }
 
   const std::string& name() const { return name_; }
-  /// What to open, until it is let go of.
+  /// The file to open, until it is let go of.
   const fs::path& path() {
     if (!packed_.empty() && !text_) { open_packed(packed_, packed_.string()); }
     return path_;
   }
-  /// Nothing of it is open any more, nor unpacked.
+  /// Closes the file and removes what was unpacked of it.
   void let_go() {
     if (!packed_.empty()) { text_.reset(); }
   }
@@ -224,7 +224,7 @@ void read_unit(FileFormat format, const std::vector<TenantLog>& logs, const Impo
                "; or --map COLUMN=KEY for a CSV table)");
 }
 
-/// Nothing if no format is known and the file may be passed over.
+/// Absent if no format is known and the file may be passed over.
 std::optional<FileFormat> format_of(LineReader& lines, const ImportUnit& unit) {
   if (unit.settings.format) { return unit.settings.format; }
   if (!unit.settings.columns.empty()) { return FileFormat::csv; }
@@ -287,7 +287,7 @@ std::vector<FileReport> import_unit(Store& store, InspectedUnit inspected) {
   return reports;
 }
 
-/// What was refused, file by file.
+/// Refusals, file by file.
 struct Refusals {
   std::vector<std::string> shown;
   std::size_t more = 0;

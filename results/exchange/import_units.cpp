@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What comes of "PAIR" or "PAIR.TENANT", a file's name without its extensions ".log" or ".log.gz".
+/// Parts of "PAIR" or "PAIR.TENANT", a file's name without its extensions ".log" or ".log.gz".
 struct FileStem {
   std::optional<std::int64_t> pair, tenant;
 };

@@ -22,7 +22,7 @@ struct ImportUnit {
   bool found_in_folder = false;  ///< a file of an unknown format may be passed over
 };
 
-/// What to import of a file or "-", or of a folder: every file below it, sorted, tenants of one trial
+/// Units to import of a file or "-", or of a folder: every file below it, sorted, tenants of one trial
 /// together; of an unpacked bundle its records.
 std::vector<ImportUnit> units_of(const std::string& path, const ImportSettings& settings);
 

@@ -46,7 +46,7 @@ Reproduction reproduction(const Store& store, const std::string& published_exper
 
 /// The figures side by side, below them the own verdicts.
 Table figures_table(const Reproduction& reproduction);
-/// What differs between the two studies.
+/// Differences between the two studies.
 Table differences_table(const Reproduction& reproduction);
 /// {"published_experiment", "experiment", "arms": […], "differences": […], "verdicts": […]}
 nlohmann::json to_json(const Reproduction& reproduction);

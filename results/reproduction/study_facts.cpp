@@ -115,7 +115,7 @@ class FactCollector {
     }
   }
 
-  /// What the ranks in a node said of their GPUs; where they differ, it is a list.
+  /// Adds the reports of the ranks in a node on their GPUs; where they differ, it is a list.
   void add_gpu(const Node& node) {
     for (const char* topic : {"gpu_name", "driver", "cuda"}) {
       const auto said = node.fingerprint.find(topic);

@@ -9,7 +9,7 @@
 
 namespace virtrain::results {
 
-/// What an experiment says of itself, by topic key; several values where its trials differ.
+/// Facts of an experiment, by topic key; several values where its trials differ.
 using StudyFacts = std::map<std::string, std::set<std::string>, std::less<>>;
 
 /// From the records of a run, and from the `environment` of imported trials. Error(not_found) if there is no

@@ -40,7 +40,7 @@ struct Split {
   std::size_t k = 0;
   double divergence = 0;
 };
-/// Nothing for fewer than two values.
+/// Absent for fewer than two values.
 std::optional<Split> best_split(std::span<const double> series, std::size_t begin, std::size_t end);
 
 /// Alarm for one new value against its history: how far single steps have gone before.

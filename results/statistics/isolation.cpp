@@ -17,7 +17,8 @@ void require_runs(const std::vector<double>& runs, const std::string& name) {
   if (runs.empty()) { throw Error("compare isolation", ErrorCode::bad_input, name + " has no runs"); }
 }
 
-/// Of a quantile, by order statistics, whatever the distribution: each end is missed with this probability.
+/// Interval of a quantile, by order statistics, whatever the distribution: each end is missed with this
+/// probability.
 std::optional<Interval> interval_of_quantile(std::vector<double> values, double p, double miss) {
   const auto n = static_cast<double>(values.size());
   std::ranges::sort(values);

@@ -38,16 +38,15 @@ class SequentialTest {
  public:
   SequentialTest(const Looks& looks, const Settings& settings);
 
-  /// Of each one-sided test after so many pairs: between two looks as if the experiment had ended there (a
-  /// pair was lost, or the budget spent). Before the first look 1e-9, and never less (or a thousandth of an
-  /// alpha below 1e-6): what is spent before is too little to count.
+  /// Level of each one-sided test after so many pairs: between two looks as if the experiment had ended there
+  /// (a pair was lost, or the budget spent). Before the first look 1e-9, and never less (or a thousandth of
+  /// an alpha below 1e-6): the alpha that is spent before is too little to count.
   double level(std::int64_t pairs) const;
 
-  /// What so many complete pairs say: a verdict (equivalent, better or worse) at the level of this look;
-  /// none to come (given these pairs and their trend, each verdict has a probability below 5 %; asked from
-  /// half of `at_most` on, and never a verdict itself); or neither yet.
-  /// `family`: of so many comparisons any may be called worse (Holm's correction asks that of the smallest
-  /// p).
+  /// Looks at so many complete pairs: a verdict (equivalent, better or worse) at the level of this look; none
+  /// to come (given these pairs and their trend, each verdict has a probability below 5 %; asked from half of
+  /// `at_most` on, and never a verdict itself); or neither yet. `family`: of so many comparisons any may be
+  /// called worse (Holm's correction asks that of the smallest p).
   Stop look(const RatioTest& test, std::int64_t pairs, std::size_t family = 1) const;
 
  private:

@@ -41,7 +41,7 @@ double pooled_df(double term_a, std::int64_t n_a, double term_b, std::int64_t n_
          (term_a * term_a / static_cast<double>(n_a - 1) + term_b * term_b / static_cast<double>(n_b - 1));
 }
 
-/// Nothing where its limits are no numbers: a level of 1e-9 asks that of three pairs.
+/// Absent where its limits are not finite: a level of 1e-9 asks that of three pairs.
 std::optional<Interval> log_interval(double mean_log, double half_width) {
   const Interval interval{std::exp(mean_log - half_width), std::exp(mean_log + half_width)};
   return interval.low > 0 && std::isfinite(interval.high) ? std::optional(interval) : std::nullopt;
@@ -218,7 +218,7 @@ void look_for_order(std::span<const double> ratios, PairedComparison& result) {
     products += (ratios[i] - result.test.mean_log) * (ratios[i - 1] - result.test.mean_log);
   }
   result.lag1 = products / (result.sd_log * result.sd_log * (n - 1));
-  // Of independent pairs it has the mean -1 / n and the variance (n - 2)^2 / (n^2 (n - 1)).
+  // For independent pairs it has the mean -1 / n and the variance (n - 2)^2 / (n^2 (n - 1)).
   result.follow_each_other = (*result.lag1 + 1 / n) > normal_95 * (n - 2) / (n * std::sqrt(n - 1));
 }
 

@@ -13,7 +13,7 @@ namespace virtrain::results {
 // Pure functions; docs/method.md has the formulas. The unit is one run: one throughput, finite and positive.
 // Values that cannot be one are refused with an Error that names value and position.
 
-/// What counts as "no difference that matters", and how sure we want to be.
+/// Limit of a difference that does not matter, and how sure we want to be.
 struct Settings {
   double margin = 0.02;           ///< the ratio may lie in (1 - margin, 1 / (1 - margin)); 0 < margin < 1
   double alpha = 0.05;            ///< of each one-sided test; 0 < alpha < 0.5

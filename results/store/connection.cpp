@@ -29,7 +29,7 @@ constexpr int longest_value_bytes = 64 << 20;
 constexpr mode_t owner_only = 0600;
 constexpr int application_id = 0x76745253;  // "vtRS"
 
-/// What a user can do about this failure of SQLite; empty where only its own words help.
+/// Advice on this failure of SQLite; empty where only its own words help.
 std::pair<ErrorCode, std::string> advice(int code) {
   switch (code) {
     case SQLITE_BUSY:
@@ -381,7 +381,7 @@ void Store::Connection::migrate(Mode mode) {
   };
   const auto id = pragma("application_id");
   const bool fresh = id == 0 && database_->execAndGet("SELECT count(*) FROM sqlite_schema").getInt() == 0;
-  // What is shorter than a page is an empty database to SQLite, which would write over it.
+  // A file that is shorter than a page is an empty database to SQLite, which would write over it.
   std::error_code unknown;
   const auto bytes = std::filesystem::file_size(file, unknown);
   if (fresh && !unknown && bytes > 0 && bytes < smallest_page_bytes) {

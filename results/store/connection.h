@@ -167,7 +167,7 @@ class Store::Connection {
   std::int64_t last_insert_id() const { return database_->getLastInsertRowid(); }
   /// Number of the experiment's row; Error(not_found) if there is none.
   std::int64_t experiment_number(const std::string& id);
-  /// Of an experiment or of a node; facts with an empty value are not known and left out.
+  /// Stores facts of an experiment or of a node; facts with an empty value are not known and left out.
   void save_fingerprint(std::optional<std::int64_t> experiment, std::optional<std::int64_t> node,
                         const Fingerprint& fingerprint);
 

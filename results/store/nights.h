@@ -36,7 +36,7 @@ struct NightFigure {
 };
 BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value, sizes))
 
-/// What thin_nights() took away.
+/// Rows that thin_nights() removed.
 struct Thinned {
   std::int64_t nights = 0;
   std::int64_t samples = 0;

@@ -26,7 +26,7 @@ std::string database_of(const std::string& beside) {
   return beside.substr(0, beside.rfind('-'));
 }
 
-/// Of whom the content of a file beside a database may come.
+/// Origin of a file beside a database.
 enum class Standing { absent, own, foreign };
 
 /// A second name could be a link to a file of ours that was never meant for this.
@@ -48,8 +48,8 @@ bool remove_empty(const std::string& file) {
          ::unlink(file.c_str()) == 0;
 }
 
-/// Of a journal's name. What is swapped meanwhile is found by looking again behind the opening: nobody else
-/// can put a file of ours there.
+/// Opens a journal by its name. It looks again after opening, which finds a file that was swapped meanwhile:
+/// nobody else can put a file of ours there.
 int open_journal(sqlite3_vfs* vfs, sqlite3_filename name, sqlite3_file* file, int flags, int* out_flags) {
   const bool makes = (flags & SQLITE_OPEN_CREATE) != 0;
   auto standing = standing_of(name);

@@ -81,7 +81,7 @@ inline bool is_usable(const Trial& trial) {
   return trial.status == Status::finished && trial.valid && trial.images_per_second.has_value();
 }
 
-/// What finish_trial() stores.
+/// Values that finish_trial() stores.
 struct TrialOutcome {
   double images_per_second = 0;
   std::optional<std::int64_t> start_spread_ns = {};
@@ -89,7 +89,7 @@ struct TrialOutcome {
   std::string invalid_reason = {};  ///< why it must not be compared, if it is not valid
 };
 
-/// What fail_trial() stores.
+/// Values that fail_trial() stores.
 struct TrialFailure {
   std::string stage = {};
   std::string reason = {};
@@ -214,7 +214,7 @@ struct Probe {
   std::optional<double> seconds = {};  ///< of one operation
   double value = 0;                    ///< the figure itself; of a collective, its algorithm bandwidth
   std::string unit = {};               ///< B/s, FLOP/s, s
-  /// Of a collective: nccl-tests' bus bandwidth, algorithm bandwidth · 2(n−1)/n for an all-reduce.
+  /// Bus bandwidth of a collective as nccl-tests has it, algorithm bandwidth · 2(n−1)/n for an all-reduce.
   std::optional<double> bus_bytes_per_second = {};
   std::optional<std::int64_t> wrong = {};  ///< elements that were not what they should be
   std::string measured_at = {};            ///< ISO 8601, wall clock
@@ -224,7 +224,7 @@ BOOST_DESCRIBE_STRUCT(Probe, (),
                       (name, arm, node, transport, data_type, nodes, ranks, size_bytes, seconds, value, unit,
                        bus_bytes_per_second, wrong, measured_at, detail))
 
-/// What a tenant found of another one's, or of the host's, in one arm.
+/// Finding of a tenant about another one, or about the host, in one arm.
 struct SecurityProbe {
   std::string arm = {};
   std::string name = {};             ///< network_tcp, shared_memory, host_files, …

@@ -76,7 +76,7 @@ class Store {
   // -- writing, in the order a run does it
   /// Stores all of it; the id must be new.
   void add_experiment(const Experiment& experiment);
-  /// What became known of its host since: keys that it has already keep their values.
+  /// Adds facts of its host that became known since: keys that it has already keep their values.
   void add_host_facts(const std::string& experiment, const Fingerprint& facts);
   /// Sets the final status and the end's wall clock time.
   void end_experiment(const std::string& experiment, Status status, const std::string& ended_at);
@@ -124,7 +124,7 @@ class Store {
   /// The view's rows of these experiments, experiment by experiment in the view's own order. Error(usage) if
   /// there is no such view.
   ViewRows view(std::string_view name, const std::vector<std::string>& experiments) const;
-  /// What compare() needs of these experiments, read in one go; of imported trials' environments these
+  /// Data that compare() needs of these experiments, read in one go; of imported trials' environments these
   /// fields.
   ComparisonData comparison_data(const std::vector<std::string>& experiments,
                                  const std::vector<std::string>& environment_fields) const;
@@ -136,7 +136,7 @@ class Store {
   /// Means for the explainer over the valid finished trials of these experiments: telemetry within the
   /// measured steps ("rate.METRIC" of counters of seconds, "mean.METRIC" of others), ranks and nodes.
   std::vector<ArmNumber> comparison_numbers(const std::vector<std::string>& experiments) const;
-  /// What the stressors of neighbours did, for the matrix of isolation.
+  /// Work of neighbours' stressors, for the matrix of isolation.
   std::vector<NeighbourMean> comparison_neighbours(const std::vector<std::string>& experiments) const;
   std::vector<NeighbourRate> comparison_neighbour_rates(const std::vector<std::string>& experiments) const;
   std::vector<LaterStepRow> comparison_later_steps(const std::vector<std::string>& experiments) const;
@@ -147,7 +147,7 @@ class Store {
   /// All experiments as nights, in the order of storing.
   std::vector<Night> nights() const;
   std::vector<NightFigure> night_figures() const;
-  /// What was seen in each case and arm of a night (its number); facts of the host have the prefix "host.".
+  /// Facts of each case and arm of a night (its number); facts of the host have the prefix "host.".
   std::vector<ArmFact> night_facts(std::int64_t night) const;
   /// Removes samples and telemetry of a scenario's nights that began before `before` (ISO 8601), a
   /// transaction each; trials, ranks, facts, verdicts and changes stay. The file shrinks in steps where it

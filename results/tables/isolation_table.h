@@ -7,7 +7,7 @@
 
 namespace virtrain::results {
 
-/// What `isolate` prints: a line for each condition of each victim and arm.
+/// The table of `isolate`: a line for each condition of each victim and arm.
 Table isolation_table(const std::vector<IsolationMatrix>& matrices);
 
 }  // namespace virtrain::results

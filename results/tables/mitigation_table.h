@@ -8,7 +8,7 @@
 
 namespace virtrain::results {
 
-/// What helps how much, and what it costs: a line for each mitigation and neighbour.
+/// How much each mitigation helps, and what it costs: a line for each mitigation and neighbour.
 Table mitigation_table(const std::vector<Mitigation>& mitigations);
 /// The matrix, and for people below it what helps how much; programs get one list at a time.
 std::string render(const IsolationStudy& study, Format format, const Screen& screen = {});

@@ -56,7 +56,7 @@ std::size_t columns_that_fit(const std::vector<std::size_t>& widths, std::size_t
 
 constexpr std::size_t indent = 4;
 
-/// What did not fit, with the heads of its columns, in lines below the row.
+/// The cells that did not fit, with the heads of their columns, in lines below the row.
 std::string rest_of_row(const Table& table, const std::vector<Cell>& row, std::size_t first,
                         std::size_t screen) {
   std::vector<std::string> parts;
@@ -112,7 +112,7 @@ bool is_guarded(std::string_view text) {
   constexpr std::string_view starts[] = {"=",      "+",      "-",      "@",      "\t",     "\r",
                                          "'",      "\uff1d", "\uff0b", "\uff0d", "\uff20", "\ufe66",
                                          "\ufe62", "\ufe63", "\ufe6b", "\u2212"};
-  // What a spreadsheet passes over: blanks, line ends and two wider blanks.
+  // A spreadsheet passes over these: blanks, line ends and two wider blanks.
   for (bool is_blank = true; is_blank;) {
     is_blank = false;
     for (const std::string_view blank : {" ", "\n", "\u00a0", "\u3000"}) {

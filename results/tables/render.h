@@ -45,7 +45,7 @@ struct Column {
   bool hide_empty = false;  ///< people see it only where a row has a value; programs always get it
 };
 
-/// What a command prints, before it is text.
+/// Output of a command, before it is text.
 struct Table {
   std::string title = {};
   std::vector<Column> columns = {};
@@ -57,7 +57,7 @@ struct Table {
 /// an apostrophe.
 bool is_guarded(std::string_view text);
 
-/// What people read a table on.
+/// The screen on which people read a table.
 struct Screen {
   bool colour = false;
   std::size_t columns = 0;  ///< 0: as many as a table takes

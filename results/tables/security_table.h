@@ -9,7 +9,7 @@ namespace virtrain::results {
 
 /// A line for each probe in each arm.
 Table security_table(const std::vector<SecurityProbe>& probes);
-/// What `isolate --security` prints: the same in 80 columns, with what was found below. Programs get all of
+/// The table of `isolate --security`: the same in 80 columns, with the findings below. Programs get all of
 /// it.
 Table narrow_security_table(const std::vector<SecurityProbe>& probes);
 

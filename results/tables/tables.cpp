@@ -49,7 +49,7 @@ void add_limits(std::vector<Cell>& row, const std::optional<Interval>& interval)
   row.push_back(interval ? silent_cell(interval->high) : Cell{});
 }
 
-/// Of the prices, which are all in one.
+/// Currency of the prices, which all share it.
 std::string currency_of(const std::vector<CaseComparison>& comparisons) {
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
@@ -359,7 +359,7 @@ Table experiments_table(const Store& store) {
   return table;
 }
 
-/// What was noticed in its trials: events that are more than the beginning of a stage.
+/// Remarks on its trials: events that are more than the beginning of a stage.
 void append_remarks(const Store& store, const std::string& id, std::vector<std::string>& notes) {
   std::map<std::int64_t, std::int64_t> order_of;
   for (const auto& trial : store.trials(id)) { order_of[trial.id] = trial.order.value_or(0); }

@@ -63,7 +63,7 @@ std::vector<Cell> row_of(const Change& change) {
           suspects_cell(change.suspects)};
 }
 
-/// What differed, and what to do about it.
+/// Adds the differences, and advice on them.
 void add_notes(const Change& change, std::vector<std::string>& notes) {
   if (change.state == ChangeState::unconfirmed) {
     notes.push_back(fmt::format(

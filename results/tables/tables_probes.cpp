@@ -5,7 +5,7 @@
 namespace virtrain::results {
 namespace {
 
-/// Nothing of nothing.
+/// Absent for no values.
 std::optional<double> median_of(const std::vector<double>& values) {
   return values.empty() ? std::nullopt : std::optional(quantile(values, 0.5));
 }

@@ -134,8 +134,7 @@ bool is_work_of(const Evidence& evidence, const char* backend) {
   return fact(evidence, "backend") == backend;
 }
 
-/// What the processor lost, where the work is a GPU's: how much of a step waits for the processor is not
-/// known.
+/// Loss of the processor where a GPU does the work: how much of a step waits for the processor is not known.
 std::optional<Estimate> of_processor(const Evidence& baseline, std::optional<Estimate> found) {
   if (found && is_work_of(baseline, "cuda")) { found->at_most = true; }
   return found;
@@ -185,7 +184,7 @@ std::optional<Estimate> throttling(const Evidence& baseline, const Evidence& can
                                   "rate.cpu_throttled_seconds", "mean.cpu_throttle_share"};
   auto found =
       lost_time(baseline, candidate, number(baseline, names), number(candidate, names), "of the time");
-  // What throttling does to the clock is counted there.
+  // Throttling changes the clock, and the clock's own cause counts that.
   if (found && *found->factor != 1 && clocks(baseline, candidate)) { found->factor.reset(); }
   return found;
 }
@@ -307,7 +306,7 @@ std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Eviden
   return std::nullopt;
 }
 
-/// What waiting for gradients costs beyond what the bandwidth explains.
+/// Cost of waiting for gradients beyond the part that the bandwidth explains.
 std::optional<Estimate> exposed_allreduce(const Evidence& baseline, const Evidence& candidate) {
   if (!exposed_share(baseline) || !exposed_share(candidate)) { return std::nullopt; }
   auto found = lost_time(baseline, candidate, exposed_share(baseline), exposed_share(candidate),

@@ -9,7 +9,7 @@
 
 namespace virtrain::results {
 
-/// What one cause does by its model.
+/// Effect of one cause by its model.
 struct Estimate {
   std::string evidence = {};          ///< its numbers on both sides, in words
   std::optional<double> factor = {};  ///< candidate's throughput / baseline's by this cause alone
@@ -19,7 +19,7 @@ struct Estimate {
 /// One row of the table of causes.
 struct CauseRow {
   std::string_view cause, words, model;
-  /// Nothing where there is no evidence.
+  /// Absent where there is no evidence.
   std::optional<Estimate> (*estimate)(const Evidence& baseline, const Evidence& candidate);
 };
 

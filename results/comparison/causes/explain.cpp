@@ -18,7 +18,7 @@ struct Weighed {
   double log_factor = 0;
 };
 
-/// What an upper bound may take at most: what the measured causes leave, and in the same direction.
+/// Bounds an upper bound by the part that the measured causes leave, in the same direction.
 double limited(double log_factor, double rest) {
   if (log_factor < 0 && rest < 0) { return std::max(log_factor, rest); }
   if (log_factor > 0 && rest > 0) { return std::min(log_factor, rest); }

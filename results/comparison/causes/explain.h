@@ -11,8 +11,8 @@
 
 namespace virtrain::results {
 
-/// What was seen on one side of a case, as means over its nodes and ranks. The names of the numbers are those
-/// of docs/method.md: steal_share, exposed_allreduce_seconds, step_seconds, probe.triad, …
+/// Evidence on one side of a case, as means over its nodes and ranks. The names of the numbers are those of
+/// docs/method.md: steal_share, exposed_allreduce_seconds, step_seconds, probe.triad, …
 struct Evidence {
   std::map<std::string, double> numbers = {};
   Facts facts = {};

@@ -18,14 +18,14 @@ using nlohmann::json;
 /// Members of a detail that are settings wherever they stand: the reduction and root of a collective, and the
 /// place of a test of ReFrame.
 constexpr std::array plain_settings = {"operation", "root", "system", "partition", "environ"};
-/// Of rows that older versions imported: what told their figures apart.
+/// Keys by which rows that older versions imported tell figures apart.
 constexpr std::array older_settings = {std::pair{"nvbandwidth", "test"}, std::pair{"perfkit", "labels"}};
 
 std::string setting_text(const json& value) {
   return value.is_string() ? value.get<std::string>() : dump_json(value);
 }
 
-/// What nearly all collectives say, and some sources leave out.
+/// Whether it is the value that nearly all collectives have, which some sources leave out.
 bool is_usual(const std::string& name, const std::string& text) {
   return text.empty() || (name == "operation" && (text == "sum" || text == "none")) ||
          (name == "root" && text == "-1");
@@ -45,7 +45,7 @@ struct SharedFigure {
   double sizes = 0;
 };
 
-/// What a side measured at a key: the bus bandwidth where it has one.
+/// Mean of a side at a key: the bus bandwidth where it has one.
 double reading_of(const ProbeReadings& readings) {
   return mean_of(readings.bus.empty() ? readings.values : readings.bus);
 }
@@ -121,7 +121,7 @@ ProbeSettings settings_of(const Probe& probe) {
     add("run", benchmark.substr(colon + 1));
   }
   for (const auto& [tool, name] : older_settings) {
-    // What a test is called says nothing more where the figure has that name.
+    // The test's name adds nothing where the figure has that name.
     if (source == tool && text_in(probe.detail, name) != probe.name) {
       add(name, member(probe.detail, name));
     }

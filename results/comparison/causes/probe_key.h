@@ -10,15 +10,15 @@
 
 namespace virtrain::results {
 
-/// What a source says of how it measured a figure, by name: {"engine": "SM"}. Readers put it into a probe's
-/// detail as "settings"; of older rows it comes from what the source's own keys there said.
+/// Settings of a figure's measurement, by name: {"engine": "SM"}. Readers put them into a probe's detail as
+/// "settings"; for older rows they come from the source's own keys there.
 using ProbeSettings = std::map<std::string, std::string>;
 ProbeSettings settings_of(const Probe& probe);
 
 /// "SM", "gdr-only operation=alltoall": for people, short enough for a table.
 std::string settings_words(const ProbeSettings& settings);
 
-/// What tells one probe's figure from another's but the arm. Two figures are the same only if all of it is.
+/// Identity of a probe's figure, without the arm. Two figures are the same only if all of it is.
 struct ProbeKey {
   std::string name, data_type;
   std::string side;              ///< "in place" or "out of place" where the source says it
@@ -32,7 +32,7 @@ struct ProbeKey {
   auto operator<=>(const ProbeKey&) const = default;
 };
 
-/// Of one probe alone, so without its transport.
+/// Key of one probe alone, so without its transport.
 ProbeKey key_of(const Probe& probe);
 
 /// All readings of one figure in one arm.
@@ -47,9 +47,10 @@ using ProbeFigures = std::map<ProbeKey, std::map<std::string, ProbeReadings>>;
 /// By figure and arm.
 ProbeFigures probe_figures(const std::vector<Probe>& probes);
 
-/// What both arms measured alike, as numbers of `explain`: "probe.host_to_device" and, of products,
-/// "probe.gemm.bfloat16". A collective's is its best bus bandwidth over the sizes that both have. Of figures
-/// that differ in settings it is the pair that differs most, for each is an upper bound of what it explains.
+/// Figures that both arms measured alike, as numbers of `explain`: "probe.host_to_device" and, of products,
+/// "probe.gemm.bfloat16". A collective's is its best bus bandwidth over the sizes that both have. Among
+/// figures that differ in settings the pair that differs most counts, for each is an upper bound of what it
+/// explains.
 struct SharedProbes {
   std::map<std::string, double> baseline, candidate;
   std::map<std::string, std::string> settings;  ///< in words, of the numbers that have some

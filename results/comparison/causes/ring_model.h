@@ -18,7 +18,7 @@ struct RingModel {
   double bytes = 0;             ///< of all gradients
 
   double all_reduce_time(std::int64_t nodes) const;
-  /// What of it makes a step longer.
+  /// The part that makes a step longer.
   double exposed_time(std::int64_t nodes) const;
 };
 

@@ -89,8 +89,8 @@ std::vector<FieldRule> all_rules() {
 struct KeyEffect {
   std::string_view key, fields;
 };
-/// What QEMU tells a guest of sockets and threads: a socket of several threads has the flag ht, and by
-/// siblings the kernel decides on STIBP.
+/// Facts that follow from the sockets and threads that QEMU shows a guest: a socket of several threads has
+/// the flag ht, and by siblings the kernel decides on STIBP.
 constexpr std::string_view seen_cores = "cpu_flags mitigations numa smt";
 constexpr std::array key_effects = {
     KeyEffect{"workload.env", "environment"},
@@ -166,7 +166,7 @@ constexpr std::array<std::string_view, 12> listed_fields = {
 
 constexpr std::string_view host_prefix = "host.";
 
-/// What the values of a field say, whichever nodes they are of.
+/// Meaning of a field's values, whichever nodes they are of.
 Values meaning_of(std::string_view field, const Values& values) {
   if (std::ranges::find(listed_fields, field) == listed_fields.end()) { return values; }
   Values all;
@@ -188,7 +188,7 @@ std::string words_of_values(const Values& values) {
   return text.substr(0, end) + "…";
 }
 
-/// What one side says of a field.
+/// Values of a field on one side.
 struct SideValues {
   Values all = {};
   std::int64_t known = 0;                      ///< trials that know it
@@ -261,7 +261,7 @@ std::optional<FactDifference> difference_in(const std::string& field, const Comp
   return found.detail.empty() ? std::nullopt : std::optional(found);
 }
 
-/// What two lists (CPU flags, mitigations) do not share; empty where a side has no list.
+/// Words that two lists (CPU flags, mitigations) do not share; empty where a side has no list.
 std::string unshared_words(const FactDifference& difference) {
   if (difference.baseline.size() != 1 || difference.candidate.size() != 1) { return ""; }
   const auto words = [](const std::string& text) {

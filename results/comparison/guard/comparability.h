@@ -28,7 +28,7 @@ std::vector<std::string> fields_with_rules();
 
 /// Values seen for each field, by one trial or a whole side; facts of the host have the prefix "host.".
 using Facts = std::map<std::string, std::set<std::string>>;
-/// What is held against each other, and how often: the facts of both trials of a pair; of unpaired trials
+/// Facts that are held against each other, and how often: those of both trials of a pair; of unpaired trials
 /// those of one, beside a null.
 using ComparedFacts = std::map<std::pair<const Facts*, const Facts*>, std::int64_t>;
 
@@ -53,7 +53,7 @@ bool are_equal(std::string_view field, const std::set<std::string>& ours,
 /// differently on purpose; what follows from them is explained.
 std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_arm = false,
                                         const std::set<std::string>& changed = {});
-/// Of two trials.
+/// Differences of two trials.
 std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false,
                                         const std::set<std::string>& changed = {});
 /// "driver differs: 470 in bare_metal, 580 in vm (…why, and what follows)".

@@ -8,7 +8,7 @@
 
 namespace virtrain::results {
 
-/// What an evidence bundle came to.
+/// Contents of an evidence bundle that was written.
 struct BundleReport {
   std::int64_t files = 0;
   std::vector<std::string> missing;  ///< logs that the database names and that are not there any more

@@ -30,7 +30,7 @@ struct ViewMetrics {
   bool of_trials = false;  ///< has the column trial_id: rows of trials that do not count are left out
 };
 
-/// Of all trials at once: a query for each experiment would read the others' trials again and again.
+/// Reads all trials at once: a query for each experiment would read the others' trials again and again.
 struct TrialsSeen {
   std::set<std::int64_t> good;         ///< whose figures count
   std::set<std::string> with_victims;  ///< experiments that measured isolation
@@ -123,7 +123,7 @@ PrometheusLabels joined(PrometheusLabels labels, const PrometheusLabels& more) {
   return labels;
 }
 
-/// What a mitigation does about one neighbour, and what it costs both sides.
+/// Effect of a mitigation on one neighbour, and its cost to both sides.
 void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const Mitigation& one) {
   const auto labels = joined({{"case", one.case_name},
                               {"arm", one.arm},
@@ -154,7 +154,7 @@ void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const M
            "Share of a neighbour's work a second that a mitigation costs.", one.cost_aggressor);
 }
 
-/// What neighbours cost victims in one experiment, with the interval by which the verdict goes.
+/// Cost of neighbours to victims in one experiment, with the interval by which the verdict goes.
 void add_isolation(PrometheusPage& page, const Store& store, const std::string& experiment) {
   constexpr const char* help =
       "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";

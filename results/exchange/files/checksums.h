@@ -12,8 +12,8 @@ inline constexpr const char* checksums_name = "SHA256SUMS";
 inline constexpr const char* records_name = "exchange.jsonl";
 inline constexpr std::size_t longest_sums_bytes = std::size_t{32} << 20;
 
-/// What SHA256SUMS says, against what is there. Every complaint is an Error(bad_input) that starts with the
-/// bundle's name.
+/// Checks files against SHA256SUMS. Every complaint is an Error(bad_input) that starts with the bundle's
+/// name.
 class Checksums {
  public:
   /// Parses lines "HASH  NAME", as sha256sum writes them; `bundle` is what messages call it.

@@ -9,8 +9,8 @@
 
 namespace virtrain::results {
 
-// What readers of other tools' JSON and logs share. All of it is strict: what is recognised and lacks what is
-// needed is refused with its place.
+// Helpers that readers of other tools' JSON and logs share. All of them are strict: a text that is recognised
+// and lacks what is needed is refused with its place.
 
 /// A finite number, as a number or as text; nothing otherwise.
 std::optional<double> number_of(const nlohmann::json& value);
@@ -46,10 +46,11 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
 /// Most cells of one row of a table: a line of 16 MiB could hold millions.
 inline constexpr std::size_t most_cells = 10'000;
 
-/// What logs' readers leave out where a log broke off: its figures may be the starts of longer ones.
+/// Readers of logs leave out the last line where a log broke off: its figures may be the starts of longer
+/// ones.
 inline constexpr std::string_view torn_line = "the last line, which breaks off without a line end";
 
-/// What a reader had to leave out, by name; in the end one note.
+/// Things that a reader had to leave out, by name; in the end one note.
 class LeftOut {
  public:
   void add(std::string_view name);

@@ -194,7 +194,7 @@ struct CsvColumn {
   CellReader read;
 };
 
-/// What is to be said of a column's name that is several names with something else between them.
+/// Hint at a column's name that is several names with something else between them.
 const char* separator_hint(std::string_view name) {
   if (name.find(';') != name.npos) { return "cells are separated by commas here, not semicolons; "; }
   if (name.find('\t') != name.npos) { return "the cells are separated by tabs, make them commas; "; }
@@ -244,7 +244,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   const auto is_case = [](const CsvCell& cell) { return trim(cell.text) == "case"; };
   const bool has_case = std::ranges::any_of(cells, is_case);
   for (const auto& cell : cells) {
-    // What an exported view has beyond the record: the trial's id in that database, and the case once more.
+    // An exported view has more than the record: the trial's id in that database, and the case once more.
     const auto name = trim(cell.text);
     if (mapping.empty() && (name == "trial_id" || (name == "case_name" && has_case))) {
       columns.push_back({"", read_text});
@@ -268,7 +268,7 @@ std::vector<CsvColumn> read_header(const std::vector<CsvCell>& cells,
   return columns;
 }
 
-/// What the file's columns leave open.
+/// Values that the file's columns leave open.
 json defaults_of(const ImportSettings& settings) {
   json record = {{"record", "trial"}};
   const auto set = [&](const char* key, const auto& value) {

@@ -17,7 +17,7 @@ using nlohmann::json;
 /// Half a unit of the last digit that both programs print.
 constexpr double bandwidth_give = 0.005;
 
-/// What all rows of one file share.
+/// Values that all rows of one file share.
 json nccl_base(const json& document, const std::string& collective, const ImportSettings& settings,
                const LineReader& lines) {
   json base = record_of(settings, lines);

@@ -26,7 +26,7 @@ constexpr std::array collectives = {"all_reduce", "all_gather", "reduce_scatter"
                                     "scatter",    "gather",     "reduce"};
 /// Beyond it not every whole number is a double.
 constexpr double most_wrong = 9e15;
-/// Of one file; a sweep has dozens of rows, and as many lines of ranks as the job has GPUs.
+/// Limits of one file; a sweep has dozens of rows, and a line for each of the job's GPUs.
 constexpr std::int64_t most_rows = 100'000, most_ranks = 100'000;
 constexpr std::size_t side_words = 4;  ///< time, algbw, busbw, #wrong: out of place, then in place
 

@@ -8,7 +8,7 @@
 
 namespace virtrain::results {
 
-// What the readers of nccl-tests' table and of its JSON share.
+// Helpers that the readers of nccl-tests' table and of its JSON share.
 
 /// Where the ranks of one test ran. NCCL_TESTS_SPLIT parts them into groups that run at the same time, each
 /// by itself: the figures are then those of a collective among the ranks of the first.
@@ -48,7 +48,8 @@ std::string contradiction(const std::string& collective, const BandwidthPair& ro
 /// How operations are launched, where that is not one by one: {"agg_iters": 8, "graph": 10}.
 nlohmann::json launch_settings(std::optional<std::int64_t> aggregated, std::optional<std::int64_t> graph);
 
-/// What the program measures, by its name; --collective if that says nothing. Refuses two that differ.
+/// The collective that the program measures, by its name; --collective if that says nothing. Refuses two that
+/// differ.
 std::string nccl_collective(const std::string& program, const ImportSettings& settings,
                             const LineReader& lines);
 

@@ -18,10 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-/// What copies, by the end of a test's name; tests without one of these are left as they are called.
+/// Engine that copies, by the end of a test's name; tests without one of these keep their names.
 constexpr std::array<std::pair<std::string_view, const char*>, 3> engines = {
     {{"_ce", "copy engine"}, {"_sm", "SM"}, {"_tma", "TMA"}}};
-/// What a matrix of a test holds that prints several, by the words in front of its unit.
+/// Contents of a matrix of a test that prints several, by the words in front of its unit.
 constexpr std::array<std::string_view, 5> parts = {"Read1", "Read2", "Write1", "Write2", "Total"};
 
 std::string copy_name(const std::string& test) {

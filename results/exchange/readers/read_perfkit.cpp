@@ -86,7 +86,7 @@ class PerfKitReader {
   }
 
  private:
-  /// What samples of one run have in common.
+  /// Identity of a run, which its samples share.
   static std::string run_of(const json& sample) {
     return text_in(sample, "run_uri") + "\n" + text_in(sample, "test") + "\n" + text_in(sample, "labels");
   }

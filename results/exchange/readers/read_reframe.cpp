@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a line says of a test but its figures.
+/// Facts about a test in a line, without its figures.
 struct ReframeRun {
   std::string test;
   json facts = json::object();    ///< where it ran: system, partition, environ; and its result if it failed
@@ -37,7 +37,7 @@ struct Throughput {
   double value = 0;
 };
 
-/// What lines of one variable each say of a run: other runs' lines may stand between them.
+/// A run whose lines give one variable each: other runs' lines may stand between them.
 struct OpenRun {
   ReframeRun run;
   std::string test, job, time;  ///< as they stand there; the job's number may be missing

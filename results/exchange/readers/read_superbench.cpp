@@ -29,7 +29,7 @@ struct Training {
       by_run;  ///< run, rank, images per second; -1: no rank
 };
 
-/// What our export calls a precision that it does not know.
+/// Our export's name for a precision that it does not know.
 constexpr std::string_view unknown_precision = "unknown";
 
 /// The parts of a metric's key; views into it.
@@ -43,7 +43,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, is_digit);
 }
 
-/// Of small letters and digits alone, as precisions and data types are.
+/// Whether the text has small letters and digits alone, as precisions and data types have.
 bool is_word(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) { return is_lower(c) || is_digit(c); });
 }

@@ -28,7 +28,7 @@ std::optional<FileFormat> format_of_object(const nlohmann::json& object) {
   return std::nullopt;
 }
 
-/// Of a list of objects, which its first object may tell; nothing of what is no such list.
+/// Format of a list of objects, which its first object may tell; nothing for any other text.
 std::optional<FileFormat> format_of_list(LineReader& lines) {
   std::string text(lines.line());
   while (text.find('}') == text.npos && text.size() < longest_line_bytes && lines.next()) {
@@ -40,8 +40,8 @@ std::optional<FileFormat> format_of_list(LineReader& lines) {
   return first.is_object() ? format_of_object(first) : std::nullopt;
 }
 
-/// Of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
-/// What is damaged is taken for records, whose reader says where; sound JSON of unknown content is of no
+/// Format of a file whose first line begins as JSON does: an object a line, or one that takes the whole file.
+/// A damaged file is taken for records, whose reader names the place; sound JSON of unknown content has no
 /// format.
 std::optional<FileFormat> format_of_json(LineReader& lines) {
   const auto first = parse_json_or_null(lines.line());
@@ -83,8 +83,7 @@ bool names_throughput(std::string_view header) {
   return false;
 }
 
-/// What the first line with anything on it says about the format of the whole; nothing if only more lines
-/// can.
+/// Format of the whole file by the first line with anything on it; nothing if only more lines can tell.
 std::optional<FileFormat> format_by_first_line(std::string_view line) {
   const auto second = line.substr(std::min(line.find('|'), line.size()));
   const bool is_old_reframe = second.starts_with("|reframe ") && std::ranges::count(line, '|') > 3;

@@ -44,7 +44,7 @@ struct TenantLog {
 /// Logs of tf_cnn_benchmarks that together are one trial: one file, or one for each tenant, by their indices.
 void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& settings,
                  RecordImporter& importer);
-/// What nccl-tests print.
+/// Output of nccl-tests.
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// SuperBench's results-summary.jsonl.
 void read_superbench(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);

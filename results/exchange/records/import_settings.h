@@ -11,7 +11,7 @@
 
 namespace virtrain::results {
 
-/// What an import added.
+/// Records that an import added.
 struct ImportReport {
   std::int64_t experiments = 0;
   std::int64_t trials = 0;
@@ -29,7 +29,7 @@ struct ImportReport {
 /// "3 experiments, 120 trials (2 missing)".
 std::string import_words(const ImportReport& report);
 
-/// What `import` reads (docs/formats.md).
+/// Formats that `import` reads (docs/formats.md).
 VIRTRAIN_ENUM_CLASS(FileFormat, jsonl, tf_cnn_benchmarks, nccl_tests, superbench, csv, dllogger, torchvision,
                     mlperf, nvbandwidth, perfkit, reframe, horovod)
 /// "jsonl", "tf_cnn_benchmarks", "nccl-tests", ….
@@ -41,8 +41,8 @@ std::optional<FileFormat> parse_file_format(std::string_view name);
 /// Whose throughput a figure of a file is.
 VIRTRAIN_ENUM_CLASS(Scope, rank, tenant, trial)
 
-/// What files of other tools cannot say about themselves; empty where the file, or its place in a folder,
-/// says it. Of a CSV file these fill the columns that it lacks.
+/// Facts that files of other tools lack; empty where the file, or its place in a folder, gives them. In a CSV
+/// file they fill the columns that it lacks.
 struct ImportSettings {
   bool skip_failed = false;               ///< import what is good and report what is not
   std::optional<FileFormat> format = {};  ///< nothing: told by the content, file by file
@@ -66,7 +66,7 @@ struct ImportSettings {
 
 /// The options that files of the format are read with: "--experiment", …; none for exchange records.
 std::vector<std::string> options_of(FileFormat format);
-/// Of the options that were given those that none of the formats takes.
+/// Options that were given and that none of the formats takes.
 std::vector<std::string> idle_options(const ImportSettings& settings, const std::vector<FileFormat>& formats);
 
 /// "all_reduce", …: what nccl-tests measures.

@@ -10,7 +10,7 @@
 namespace virtrain::results {
 namespace {
 
-/// What a tenant's list holds, with its facts where it has some.
+/// Reads an object of a tenant's list, with its facts where it has some.
 template <typename Record>
 Record record_in(const nlohmann::json& object, const std::string& position) {
   ObjectReader reader(object, position);
@@ -20,7 +20,7 @@ Record record_in(const nlohmann::json& object, const std::string& position) {
   return record;
 }
 
-/// What a run has stored is evidence of that run and stays as it is.
+/// A run's own rows are evidence of that run and stay as they are.
 void refuse_measured(const ObjectReader& reader, const Experiment& stored) {
   if (stored.virtrain_version.empty() && stored.command_line.empty() && stored.boot_id.empty()) { return; }
   reader.refuse(

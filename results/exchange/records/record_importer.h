@@ -26,7 +26,7 @@ class RecordImporter {
   const ImportReport& report() const { return report_; }
 
  private:
-  /// What the records of this file have said about an experiment so far.
+  /// The state of an experiment after the records of this file so far.
   struct ImportedExperiment {
     std::string scenario;
     std::string label;

@@ -12,7 +12,7 @@
 namespace virtrain::results {
 namespace {
 
-// Of what is counted in a trial: two of them multiplied stay within 64 bits.
+// Limit of things that are counted in a trial: two of them multiplied stay within 64 bits.
 constexpr double most_counted = 1e9;
 // Squares of what is far beyond any trainer would leave the range of doubles in every comparison, also of
 // tenants and of ranks.

@@ -12,10 +12,11 @@
 
 namespace virtrain::results {
 
-// What exchange records hold beyond the types of their columns, once: import refuses what breaks a rule, and
-// the JSON Schema of a line is made of them.
+// Rules of exchange records beyond the types of their columns, once: import refuses a record that breaks a
+// rule, and the JSON Schema of a line is made of them.
 
-/// Of one key: a number lies between `least` and `most` and is more than `above`, a text is one of `words`.
+/// Rule of one key: a number lies between `least` and `most` and is more than `above`, a text is one of
+/// `words`.
 struct Rule {
   std::string_view key;
   std::optional<double> least = {}, most = {}, above = {};
@@ -26,13 +27,13 @@ struct Rule {
 /// The bound in messages and in the schema: a whole number as one.
 nlohmann::json bound_json(double bound);
 
-/// Of one kind of record, or of what is in a tenant's lists.
+/// Rules of one kind of record, or of objects in a tenant's lists.
 struct RecordRules {
   std::vector<std::string_view> needed;  ///< keys, those too that say what it belongs to
   std::vector<Rule> rules;
 };
 
-/// Of a record of the store.
+/// Rules of a record of the store.
 template <typename Record>
 const RecordRules& rules_of();
 

@@ -7,7 +7,7 @@
 
 namespace virtrain::results {
 
-// What files spell in several ways and the database, whose texts are compared as they are, in one.
+// Spellings that vary between files; the database, which compares texts as they are, has one.
 
 /// ISO 8601 with a zone and at most nanoseconds, "2022-05-01T02:00:00.25+02:00", as the same moment in UTC,
 /// "2022-05-01T00:00:00.25Z"; nothing of another text.

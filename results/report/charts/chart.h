@@ -10,7 +10,7 @@
 
 namespace virtrain::results {
 
-/// What a colour, a dash or a shape of a chart stands for.
+/// Meaning of a colour, a dash or a shape of a chart.
 struct KeyEntry {
   std::string mark;  ///< class of page/report.css that draws it: "arm-0", "published", "ideal", "level-3", …
   std::string words;

@@ -23,8 +23,8 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-/// What is hidden in names would pass through Vega, which escapes them as HTML wants it, and turn the words
-/// of a chart around.
+/// Replaces hidden characters in names: they would pass through Vega, which escapes names for HTML, and turn
+/// the words of a chart around.
 void make_printable(json& value) {
   if (value.is_string()) {
     value = printable(value.get<std::string>());

@@ -20,7 +20,7 @@ using Pictures = std::map<std::string, std::vector<std::string>>;
 /// Widths in pixels of the still pictures: of a phone and of a page.
 inline constexpr int static_widths[] = {328, 760};
 
-/// What page.js and static.js draw from: specifications, theme, and the charts' values.
+/// Input of page.js and static.js: specifications, theme, and the charts' values.
 nlohmann::json charts_json(const std::vector<Chart>& charts);
 
 /// Draws every chart in node, by the code that draws it in the page. Error where node cannot run or draw.

@@ -42,7 +42,7 @@ constexpr MetricRule metric_rules[] = {
     {"network_tx_bytes", Kind::rate, "Network, sent", "MB/s", 1e-6, 0.01},
 };
 
-// What CPU time is made of; all but the last two are work.
+// Parts of CPU time; all but the last two are work.
 constexpr std::string_view cpu_times[] = {"cpu_user_seconds", "cpu_system_seconds", "cpu_steal_seconds",
                                           "cpu_idle_seconds", "cpu_iowait_seconds"};
 

@@ -22,13 +22,13 @@ struct ReportTrial {
   std::vector<Tenant> tenants;
 };
 
-/// What was recorded while a node worked.
+/// Records of a node at work.
 struct NodeRecord {
   std::string name;
   std::vector<Telemetry> telemetry;
 };
 
-/// What was recorded while a tenant worked; samples[i] are those of its i-th rank.
+/// Records of a tenant at work; samples[i] are those of its i-th rank.
 struct TenantRecord {
   std::int64_t index = 0;
   std::string name;

@@ -148,7 +148,7 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
   return fmt::format("Images per second: {}. ", fmt::join(parts, "; "));
 }
 
-/// What the page does not show is said.
+/// Sentence on points that the page does not show.
 std::string decimation_words(const std::vector<CoursePanel>& panels) {
   std::size_t longest = 0;
   for (const auto& panel : panels) {

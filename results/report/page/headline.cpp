@@ -22,7 +22,7 @@ bool is_emulated(const CaseComparison& comparison) {
   return comparison.reason == "emulated";
 }
 
-/// What the answer to one case is: its verdict, and whether "slower" holds beside all other cases.
+/// Answer for one case: its verdict, and whether "slower" holds beside all other cases.
 struct Answer {
   std::optional<Verdict> verdict = {};  ///< nothing: there is no data
   bool uncorrected = false;
@@ -36,7 +36,7 @@ Answer answer_to(const CaseComparison& comparison) {
   return {comparison.verdict, uncorrected};
 }
 
-/// What one answer says of `candidate` in a group of cases.
+/// Sentence about `candidate` in a group of cases with the same answer.
 std::string answer_phrase(const Answer& answer, const std::string& margin) {
   if (!answer.verdict) { return "without data"; }
   switch (*answer.verdict) {
@@ -100,7 +100,7 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
     return fmt::format("No verdict on {}: the virtual machines were emulated", subject);
   }
   std::vector<std::string> parts;
-  // What a reader must not miss comes first.
+  // Answers that a reader must not miss come first.
   for (const auto& answer : std::initializer_list<Answer>{{Verdict::worse},
                                                           {},
                                                           {Verdict::worse, true},

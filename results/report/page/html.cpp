@@ -17,8 +17,8 @@ namespace {
 using MustacheData = kainjow::mustache::data;
 using nlohmann::json;
 
-/// What the page is made of besides texts: scripts, styles, drawn charts. They are HTML or code and whole;
-/// all else passes the gate.
+/// Parts of the page besides texts: scripts, styles, drawn charts. They are HTML or code and whole; all else
+/// passes the gate.
 bool is_ours(const std::string& name) {
   static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",
                                           "charts",        "narrow", "wide",   "csv"};

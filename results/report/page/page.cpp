@@ -66,7 +66,7 @@ const std::vector<Section>& chart_sections() {
   return sections;
 }
 
-/// What is said where there may be data for more figures of this kind than were drawn.
+/// Sentence where there may be data for more figures of this kind than were drawn.
 std::string left_out_words(const ReportData& data, const std::string& spec, std::size_t drawn) {
   if (spec == "course" && data.records.size() >= most_records) {
     return fmt::format(

@@ -16,7 +16,7 @@ std::string headline(const ReportData& data);
 /// All charts in the order of the page.
 std::vector<Chart> charts_of(const ReportData& data);
 
-/// What templates/page.html shows, as plain texts; nothing in it is HTML. `charts` are those of charts_of().
+/// Values for templates/page.html, as plain texts; nothing in it is HTML. `charts` are those of charts_of().
 /// Pure.
 nlohmann::json page_model(const ReportData& data, const std::vector<Chart>& charts);
 
@@ -32,7 +32,7 @@ nlohmann::json verdicts_model(const ReportData& data);
 /// With a capital letter, as sentences start.
 std::string capitalised(std::string sentence);
 
-/// What may have cost throughput, case by case, largest first; false where nothing was found.
+/// Possible causes of lost throughput, case by case, largest first; false where there are none.
 nlohmann::json reasons_model(const ReportData& data);
 
 /// The table of what helps victims beside neighbours, and what it costs; none without any.
@@ -50,7 +50,7 @@ nlohmann::json probes_model(const ReportData& data);
 /// model of a ring holds for. Why others have none goes into `absent`.
 nlohmann::json predictions_model(const ReportData& data, nlohmann::json& absent);
 
-/// What differs between the arms, what that means, and what is the same everywhere.
+/// Differences between the arms, their meaning, and what is the same everywhere.
 nlohmann::json environment_model(const ReportData& data);
 
 /// Rows of every trial, in tables of bounded length so that a browser lays out only those that are seen.

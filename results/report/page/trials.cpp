@@ -27,7 +27,7 @@ std::string tenants_words(const std::vector<Tenant>& tenants) {
   return join(words, " + ");
 }
 
-/// What was virtual, in words that nobody has to look up.
+/// Virtualization of a trial, in words that nobody has to look up.
 std::string virtual_words(const Trial& trial, const std::string& label) {
   static const std::map<std::string, std::string> words{
       {"none", "no"},

@@ -126,7 +126,7 @@ json verdicts_model(const ReportData& data) {
     }
     rows.push_back(std::move(row));
   }
-  // What could be compared stands first.
+  // Cases that could be compared stand first.
   std::stable_partition(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == true; });
   const auto& first = data.comparisons.front();
   const auto head = [&](const std::string& arm, const char* side) {

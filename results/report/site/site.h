@@ -18,7 +18,7 @@ struct SiteRequest {
   Settings settings = {};         ///< by which nights are judged
 };
 
-/// What was written.
+/// Pages that were written.
 struct SiteReport {
   std::size_t written = 0;                 ///< pages of nights
   std::size_t kept = 0;                    ///< pages whose night did not change

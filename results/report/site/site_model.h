@@ -12,7 +12,7 @@
 
 namespace virtrain::results {
 
-/// What the first page shows, as values.
+/// Values of the first page.
 struct SiteData {
   SiteRequest request;
   std::string database;
@@ -23,7 +23,7 @@ struct SiteData {
 
 /// A figure for each series, in their order.
 std::vector<Chart> site_charts(const SiteData& data);
-/// What templates/site.html shows, as plain texts. Pure.
+/// Values for templates/site.html, as plain texts. Pure.
 nlohmann::json site_model(const SiteData& data, const std::vector<Chart>& charts);
 
 }  // namespace virtrain::results

@@ -86,7 +86,7 @@ class MlperfReader {
       take_rate(is_plain ? value : member(value, "throughput"),
                 is_plain ? run_->throughput : run_->tracked_stats);
     } else if (run_ && key == "run_stop") {
-      // What is known only at the end of a run stands here: its status, and of ours whether it was valid.
+      // Facts that are known only at the end of a run: its status, and in our files whether it was valid.
       const auto& metadata = member(line, "metadata");
       if (metadata.is_object() && run_->metadata.is_object()) { run_->metadata.update(metadata); }
       run_->was_aborted = text_in(metadata, "status") == "aborted";
@@ -125,7 +125,7 @@ class MlperfReader {
     ++runs_;
   }
 
-  /// What virtrain export --format mlperf wrote says all of itself.
+  /// A trial that virtrain export --format mlperf wrote has all its own facts.
   json our_trial() const {
     json record = {{"record", "trial"}};
     for (const char* key : {"experiment", "scenario", "label", "case", "arm", "pair", "virtualization",

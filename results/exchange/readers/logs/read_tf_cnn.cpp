@@ -23,7 +23,7 @@ using nlohmann::json;
 /// Each rank may print one.
 constexpr std::size_t most_totals = 100'000;
 
-/// What the lines of one step say of the speed, all processes together.
+/// Speed in the lines of one step, all processes together.
 struct MeanSpeed {
   double sum = 0;  ///< of the lines' figures
   std::int64_t lines = 0;
@@ -32,7 +32,7 @@ struct MeanSpeed {
   bool is_mean = false;  ///< of all steps so far, as where "+/-" follows; else of the last ones
 };
 
-/// What one log says.
+/// Contents of one log.
 struct TfLog {
   std::string model, variables;
   std::optional<std::int64_t> global_batch, device_batch;

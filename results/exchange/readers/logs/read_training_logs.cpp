@@ -38,7 +38,7 @@ std::optional<std::string_view> meter(std::string_view line, std::string_view na
   return std::nullopt;
 }
 
-/// What a run of dllogger says about itself.
+/// Facts of a run of dllogger.
 struct DlloggerRun {
   std::map<std::string, double> summary;                 ///< throughputs of the whole run, by name
   std::map<std::string, std::string> units;              ///< of a name, where a METADATA record states it
