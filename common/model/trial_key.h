@@ -8,8 +8,7 @@
 #include <utility>
 #include <vector>
 
-// What tells one trial from another, beside its pair: fields. Names are printed from them, and nothing takes
-// a name apart.
+// The key of a trial beside its pair: fields. Names are printed from them, and nothing takes a name apart.
 namespace virtrain {
 
 /// A point of a sweep: keys of the scenario with their values, in the order of the file.
@@ -20,7 +19,7 @@ struct SweptPoint {
   bool empty() const { return values.empty(); }
 };
 
-/// What a case is a size or a point of. All empty: the case is neither.
+/// The family of which a case is a size or a point. All empty: the case is neither.
 struct CaseKey {
   bool operator==(const CaseKey&) const = default;
   std::string family = {};                 ///< the case as its scenario calls it: "weak"
@@ -29,7 +28,8 @@ struct CaseKey {
 };
 BOOST_DESCRIBE_STRUCT(CaseKey, (), (family, scale, point))
 
-/// What an arm is like, and the neighbour beside which its trials ran. All empty: the arm stands for itself.
+/// The arm that an arm varies, and the neighbour beside which its trials ran. All empty: the arm stands for
+/// itself.
 struct ArmKey {
   bool operator==(const ArmKey&) const = default;
   std::string like = {};             ///< the arm that it varies: "vm"

@@ -35,7 +35,7 @@ nlohmann::json workload_of(const TenantMean& tenant) {
   return workload.is_object() ? workload : nlohmann::json::object();
 }
 
-/// What add_row_facts() has of a trial's row already.
+/// Facts that add_row_facts() takes from a trial's row already.
 constexpr std::array<std::string_view, 3> facts_of_columns{"batch_size", "precision", "backend"};
 
 /// Adds the other facts about the work in a step. The numbers of steps for warm-up and measurement do not

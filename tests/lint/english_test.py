@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """Messages of the product and of its scripts avoid turns of phrase that are hard to read.
 
-Looks at string literals of tracked C++ sources (adjacent ones are one text) and at quoted strings of scripts/, not at comments.
+Looks at string literals of tracked C++ sources (adjacent ones are one text) and at quoted strings of scripts/. Of comments it
+looks at how they open: "Of the node." and "What it says." are decoded only after the line below them.
 """
 
 import re
@@ -33,6 +34,18 @@ CPP = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\((.*?)\)\1\"|\"((?:\\.|[^\"\\\n])
 SCRIPT = re.compile(r"(?m)^\s*(?:#|\"\"\").*$|\s#\s.*$|\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
 
 
+HEADLESS = re.compile(r" *///? (?:Of|What) ")
+
+
+def headless_comments(lines):
+    """Numbers of lines with which a comment opens without saying who does what."""
+    before = ""
+    for number, line in enumerate(lines, 1):
+        if HEADLESS.match(line) and not before.lstrip().startswith("//"):
+            yield number
+        before = line
+
+
 def texts(pattern, source):
     """Where each text begins, and the text."""
     begin, text, end = 0, "", None
@@ -47,11 +60,15 @@ def texts(pattern, source):
 
 
 def main():
+    assert list(headless_comments(["int a;", "/// Of a node.", "/// Of b.", "", "  // What is. ", "/// The node's."])) == [2, 5]
     wrong = []
     for file in tracked(".cpp", ".h", ".cu", ".cuh") + [f for f in tracked("") if f.startswith("scripts/")]:
         if file.startswith("tests/"):
             continue
         source = (SOURCE / file).read_text(encoding="utf-8")
+        if not file.startswith("scripts/"):
+            wrong += [f"{file}:{n}: a comment opens with 'Of' or 'What'; say who does what"
+                      for n in headless_comments(source.splitlines())]
         for begin, text in texts(SCRIPT if file.startswith("scripts/") else CPP, source):
             for found in TURN.finditer(re.sub(r"\{[^{}\n]*\}", "{}", text)):
                 if (file, found[0]) not in ALLOWED:
