@@ -56,7 +56,7 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
     if (of_night == figures_of.end()) { continue; }
     auto& version = versions[night.scenario_text];
     if (version.empty()) { version = scenario_version(night.scenario_text); }
-    const bool imported = night.host_name.empty();
+    const bool imported = night.imported || night.host_name.empty();
     present[{night.scenario, imported}] = version;
     for (const auto* figure : of_night->second) {
       Key key{night.scenario, version, figure->case_name, figure->arm, figure->figure, imported};

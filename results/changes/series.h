@@ -13,7 +13,7 @@ struct Series {
   std::string scenario = {};
   std::string version = {};    ///< of the scenario's text: another text is another series
   bool current = true;         ///< false: the scenario has changed since
-  bool imported = false;       ///< of records that do not name the host they ran on
+  bool imported = false;       ///< its nights came by `import`, or do not name the host they ran on
   bool is_one_of_two = false;  ///< there is one of nights that ran here and one of imported ones
   std::string case_name = {};  ///< empty for probes
   std::string arm = {};

@@ -19,10 +19,11 @@ struct Night {
   std::string host_name = {};
   std::string virtrain_version = {};
   nlohmann::json daemon_versions = nullptr;
+  bool imported = false;
 };
 BOOST_DESCRIBE_STRUCT(Night, (),
                       (number, experiment, scenario, scenario_text, label, started_at, host_name,
-                       virtrain_version, daemon_versions))
+                       virtrain_version, daemon_versions, imported))
 
 /// One figure of one night: the mean over the valid finished trials of a case in an arm.
 struct NightFigure {

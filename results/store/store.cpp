@@ -45,6 +45,15 @@ void Store::add_experiment(const Experiment& experiment) {
   });
 }
 
+void Store::add_imported_experiment(const Experiment& experiment) {
+  connection_->in_transaction("store experiment " + experiment.id, [&] {
+    add_experiment(experiment);
+    connection_->query("UPDATE experiment SET imported = 1 WHERE number = ?")
+        .bind(connection_->experiment_number(experiment.id))
+        .run();
+  });
+}
+
 void Store::add_host_facts(const std::string& experiment, const Fingerprint& facts) {
   connection_->in_transaction("store facts of experiment " + experiment, [&] {
     connection_->save_fingerprint(connection_->experiment_number(experiment), std::nullopt, facts);

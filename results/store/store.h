@@ -76,6 +76,8 @@ class Store {
   // -- writing, in the order a run does it
   /// Stores all of it; the id must be new.
   void add_experiment(const Experiment& experiment);
+  /// The same of records that were measured elsewhere, or before.
+  void add_imported_experiment(const Experiment& experiment);
   /// Adds facts of its host that became known since: keys that it has already keep their values.
   void add_host_facts(const std::string& experiment, const Fingerprint& facts);
   /// Sets the final status and the end's wall clock time.

@@ -137,7 +137,7 @@ void RecordImporter::add_experiment(ObjectReader& reader) {
   if (store_.experiment(experiment.id)) {
     reader.refuse("experiment {} is in {} already", experiment.id, store_.file().string());
   }
-  store_.add_experiment(experiment);
+  store_.add_imported_experiment(experiment);
   experiments_[experiment.id] = {experiment.scenario, experiment.label, {}};
   ++report_.experiments;
 }
@@ -184,7 +184,7 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
         experiments_.erase(found);
         reader.refuse("no record before it names experiment {}, and this one has no scenario", id);
       }
-      store_.add_experiment({.id = id, .scenario = scenario, .label = label, .status = Status::finished});
+      store_.add_imported_experiment({.id = id, .scenario = scenario, .label = label, .status = Status::finished});
       known = {scenario, label, {}};
       ++report_.experiments;
     }

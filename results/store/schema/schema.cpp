@@ -53,6 +53,7 @@ std::int64_t migrate_from(std::int64_t version, SQLite::Database& database) {
                 fmt::format("no step begins at schema {}", version));
   }
   database.exec(std::string(sql::migration_010_key_sql));
+  database.exec(std::string(sql::migration_010_imported_sql));
   SQLite::Statement(database, std::string(sql::names_of_version_9_sql))
       .exec();  // without a parameter: of all
   return version + 1;

@@ -231,12 +231,13 @@ TEST_CASE("a mean over other sizes of messages is another series") {
 TEST_CASE("imported nights are series of their own beside those that ran here") {
   const TemporaryFolder folder;
   Store store(folder.path / "r.db");
-  const auto add = [&](int number, const std::string& host, double rate, const std::string& text) {
+  const auto add = [&](int number, const std::string& host, double rate, const std::string& text,
+                       bool imported = false) {
     auto night = an_experiment(fmt::format("night-{:03}", number));
     night.scenario_text = text;
     night.host_name = host;
     night.status = Status::finished;
-    store.add_experiment(night);
+    imported ? store.add_imported_experiment(night) : store.add_experiment(night);
     add_finished(store, night.id, "one-vm", "vm", 1, rate * (1 + 0.001 * (number % 5)));
   };
   for (int night = 0; night < 20; ++night) { add(night, "", 900, "name: quickstart\n"); }
@@ -252,6 +253,10 @@ TEST_CASE("imported nights are series of their own beside those that ran here") 
   CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second").nights.size() == 11);
   CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second").current);
   CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second (imported)").nights.size() == 20);
+  for (int night = 32; night < 36; ++night) { add(night, "ada", 900, "name: quickstart\n", true); }
+  log = read_changes(store);
+  CHECK(log.changes.empty());
+  CHECK(series_named(log, "quickstart/one-vm/vm/images_per_second").nights.size() == 11);
 }
 
 TEST_CASE("each series says how noisy it is and what can be told, and one night what is missing") {
