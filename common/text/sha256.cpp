@@ -37,4 +37,13 @@ std::string sha256(std::string_view bytes) {
   return hash.finish();
 }
 
+std::string sha256_base64(std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
+  unsigned size = 0;
+  check(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr));
+  std::array<unsigned char, 2 * EVP_MAX_MD_SIZE> text;
+  const auto length = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(size));
+  return {text.begin(), text.begin() + length};
+}
+
 }  // namespace virtrain

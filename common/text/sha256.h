@@ -22,5 +22,7 @@ class Sha256 {
 
 /// SHA-256 of the bytes, 64 hexadecimal digits.
 std::string sha256(std::string_view bytes);
+/// The same in base64, as a Content-Security-Policy names a script.
+std::string sha256_base64(std::string_view bytes);
 
 }  // namespace virtrain

@@ -23,6 +23,10 @@ TEST_CASE("SHA-256 agrees with sha256sum around its block size") {
   }
 }
 
+TEST_CASE("SHA-256 in base64 is what openssl dgst -binary | base64 prints") {
+  CHECK(sha256_base64("abc") == "ungWv48Bz+pBQUDeXa4iI7ADYaOWF3qctBD/YfIAFa0=");
+}
+
 TEST_CASE("SHA-256 in pieces is that of the whole, whatever the pieces") {
   std::string text;
   for (int i = 0; i < 1000; ++i) { text += static_cast<char>(i * 7); }

@@ -52,23 +52,7 @@ MustacheData mustache_of(const json& value) {
 
 /// A digest as a Content-Security-Policy names it.
 std::string policy_hash(std::string_view script) {
-  static constexpr std::string_view alphabet =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const std::string hex = sha256(script);
-  std::string bits;
-  std::string text;
-  unsigned buffer = 0;
-  int filled = 0;
-  for (const char digit : hex) {
-    buffer = (buffer << 4) | static_cast<unsigned>(digit <= '9' ? digit - '0' : digit - 'a' + 10);
-    filled += 4;
-    if (filled < 6) { continue; }
-    filled -= 6;
-    text += alphabet[(buffer >> filled) & 0x3F];
-  }
-  if (filled > 0) { text += alphabet[(buffer << (6 - filled)) & 0x3F]; }
-  while (text.size() % 4 != 0) { text += '='; }
-  return "'sha256-" + text + "'";
+  return "'sha256-" + sha256_base64(script) + "'";
 }
 
 }  // namespace
