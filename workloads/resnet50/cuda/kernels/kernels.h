@@ -170,27 +170,27 @@ void fill_noise(void* memory, std::int64_t bytes, Stream stream);
 
 /// The kernels of a step, so that whoever runs it can bring others: a GPU these, the tests plain ones.
 struct Kernels {
-  decltype(&cuda::norm_sums) norm_sums;
-  decltype(&cuda::norm_finalize) norm_finalize;
-  decltype(&cuda::norm_apply) norm_apply;
-  decltype(&cuda::norm_backward_sums) norm_backward_sums;
-  decltype(&cuda::norm_backward_finalize) norm_backward_finalize;
-  decltype(&cuda::norm_backward_apply) norm_backward_apply;
-  decltype(&cuda::norm_max_pool) norm_max_pool;
-  decltype(&cuda::pooled_norm_backward_sums) pooled_norm_backward_sums;
-  decltype(&cuda::pooled_norm_backward_apply) pooled_norm_backward_apply;
-  decltype(&cuda::average_pool) average_pool;
-  decltype(&cuda::average_pool_backward) average_pool_backward;
-  decltype(&cuda::softmax_cross_entropy) softmax_cross_entropy;
-  decltype(&cuda::mean_loss) mean_loss;
-  decltype(&cuda::column_sums) column_sums;
-  decltype(&cuda::sgd) sgd;
-  decltype(&cuda::find_overflow) find_overflow;
-  decltype(&cuda::advance_loss_scale) advance_loss_scale;
-  decltype(&cuda::add) add;
-  decltype(&cuda::accumulate) accumulate;
-  decltype(&cuda::stamp) stamp;
-  decltype(&cuda::widen) widen;
+  decltype(&cuda::norm_sums) norm_sums = &cuda::norm_sums;
+  decltype(&cuda::norm_finalize) norm_finalize = &cuda::norm_finalize;
+  decltype(&cuda::norm_apply) norm_apply = &cuda::norm_apply;
+  decltype(&cuda::norm_backward_sums) norm_backward_sums = &cuda::norm_backward_sums;
+  decltype(&cuda::norm_backward_finalize) norm_backward_finalize = &cuda::norm_backward_finalize;
+  decltype(&cuda::norm_backward_apply) norm_backward_apply = &cuda::norm_backward_apply;
+  decltype(&cuda::norm_max_pool) norm_max_pool = &cuda::norm_max_pool;
+  decltype(&cuda::pooled_norm_backward_sums) pooled_norm_backward_sums = &cuda::pooled_norm_backward_sums;
+  decltype(&cuda::pooled_norm_backward_apply) pooled_norm_backward_apply = &cuda::pooled_norm_backward_apply;
+  decltype(&cuda::average_pool) average_pool = &cuda::average_pool;
+  decltype(&cuda::average_pool_backward) average_pool_backward = &cuda::average_pool_backward;
+  decltype(&cuda::softmax_cross_entropy) softmax_cross_entropy = &cuda::softmax_cross_entropy;
+  decltype(&cuda::mean_loss) mean_loss = &cuda::mean_loss;
+  decltype(&cuda::column_sums) column_sums = &cuda::column_sums;
+  decltype(&cuda::sgd) sgd = &cuda::sgd;
+  decltype(&cuda::find_overflow) find_overflow = &cuda::find_overflow;
+  decltype(&cuda::advance_loss_scale) advance_loss_scale = &cuda::advance_loss_scale;
+  decltype(&cuda::add) add = &cuda::add;
+  decltype(&cuda::accumulate) accumulate = &cuda::accumulate;
+  decltype(&cuda::stamp) stamp = &cuda::stamp;
+  decltype(&cuda::widen) widen = &cuda::widen;
 };
 
 }  // namespace virtrain::resnet50::cuda
