@@ -110,7 +110,7 @@ template <typename Record, typename Value>
 constexpr Property property_of(Value Record::*member) {
   Property found{.text = ""};
   for_each_field<Record>([&](const auto& field) {
-    if constexpr (std::is_same_v<decltype(field.member), decltype(member)>) {
+    if constexpr (std::is_same_v<decltype(field.member), Value Record::*>) {
       if (field.member == member) { found = field.is; }
     }
   });

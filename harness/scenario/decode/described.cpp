@@ -16,7 +16,7 @@ About about(const Property& is) {
 }
 
 void read_text(MapReader& in, const Property& is, std::string& into) {
-  About of_text = about(is);
+  About of_text = in.describes() ? about(is) : About{.text = is.text};
   of_text.fallback = into;
   if (is.only_word != nullptr) {
     in.one_of(is.key, {is.only_word}, of_text);
@@ -32,7 +32,7 @@ std::optional<std::uint64_t> read_rate(MapReader& in, const Property& is) {
   constexpr std::uint64_t least = 1ULL << 10,
                           most = 1ULL << 40;  // tc takes no more as a 64-bit rate in bits
   constexpr std::string_view each_second = "/s";
-  auto of_rate = about(is);
+  About of_rate = in.describes() ? about(is) : About{.text = is.text};
   of_rate.pattern = "^[0-9]+(B|KiB|MiB|GiB|TiB)/s$";
   const auto text = in.text(is.key, 64, of_rate);
   if (!text) { return std::nullopt; }

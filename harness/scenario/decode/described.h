@@ -57,7 +57,7 @@ void read_fields(MapReader& in, Record& into);
 
 template <typename Value>
 void read_field(MapReader& in, const Property& is, Value& into) {
-  About of_field = about(is);
+  About of_field = in.describes() ? about(is) : About{.text = is.text};
   if constexpr (std::is_same_v<Value, std::optional<bool>>) {
     if (const auto word = in.one_of(is.key, {"off", "on"}, of_field)) { into = *word == 1; }
   } else if constexpr (is_optional<Value>) {

@@ -23,7 +23,8 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
                                 Diagnostics& diagnostics) {
   auto limits = base;
   MapReader in(field, "limits", diagnostics);
-  auto cpu = about(property_of(&vmctl::NodeLimits::cpu_cores));
+  constexpr auto of_cpu = property_of(&vmctl::NodeLimits::cpu_cores);
+  About cpu = in.describes() ? about(of_cpu) : About{.text = of_cpu.text};
   cpu.pattern = "^[0-9]+(\\.[0-9]+)?(%| cores?)$";
   if (const auto text = in.text("cpu", 64, cpu)) {
     constexpr double least_cores = 0.01;  // the kernel's least quota

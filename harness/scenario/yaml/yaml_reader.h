@@ -124,6 +124,8 @@ class MapReader {
   YAML::Mark mark(const std::string& key) const;
   YAML::Mark mark() const { return mark_; }
   Diagnostics& diagnostics() { return diagnostics_; }
+  /// Whether it makes a schema, and reads no file.
+  bool describes() const { return field_.describes(); }
   std::size_t size() const { return values_.size(); }
   /// The keys that there are, and where.
   const std::map<std::string, YAML::Mark>& keys() const { return keys_; }
