@@ -58,6 +58,10 @@ struct Workload {
                  .guard = FactRule::must_be_equal, .why = "it decides how often gradients are sent");
   VIRTRAIN_FIELD(std::uint64_t, seed, 1, .text = "Seed of weights and images", .key = "seed", .flag = "seed",
                  .least = 0, .most = 2'147'483'647);
+  VIRTRAIN_FIELD(double, learning_rate, 0.01,
+                 .text = "Learning rate of SGD with momentum 0.9 and weight decay 1e-4",
+                 .key = "learning_rate", .flag = "learning_rate", .least = 0, .most = 10,
+                 .guard = FactRule::informative, .why = "it changes the loss, not the work of a step");
   VIRTRAIN_FIELD(std::optional<std::int64_t>, bucket_mib, {},
                  .text = "Gradients that one all-reduce carries, in whole MiB", .key = "bucket",
                  .flag = "bucket_mib", .least = 1, .most = 1024, .unit = ValueUnit::mib,

@@ -26,8 +26,6 @@ struct Flags : Workload {
                  .least = 2, .most = 100'000);
   VIRTRAIN_FIELD(double, residual_gamma, 1, .text = "Initial scale of the last norm of each block",
                  .flag = "residual_gamma", .least = 0, .most = 10);
-  VIRTRAIN_FIELD(double, learning_rate, 0.01, .text = "Of SGD with momentum 0.9, weight decay 1e-4",
-                 .flag = "learning_rate", .least = 0, .most = 10);
   VIRTRAIN_FIELD(
       std::int64_t, steady_seconds, 0,
       .text =

@@ -397,3 +397,17 @@ TEST_CASE("names") {
     CHECK_FALSE(decodes(name));
   }
 }
+
+TEST_CASE("a real number of the workload has its range, and reaches the trainer") {
+  const auto with = [](const std::string& rate) {
+    auto text = small_scenario();
+    return text.replace(text.find("resnet50}"), 8, "resnet50, learning_rate: " + rate);
+  };
+  const auto scenario = decode_scenario(with("0.002"), "x.yaml");
+  CHECK(scenario.cases[0].tenants[0].workload.learning_rate == 0.002);
+  CHECK(refusal(with("10.5")) ==
+        "x.yaml:2:44: learning_rate: '10.5' is not allowed (allowed: a number from 0 to 10)");
+  CHECK(refusal(with("fast")) ==
+        "x.yaml:2:44: learning_rate: 'fast' is not allowed (allowed: a number from 0 to 10)");
+  CHECK(refusal(with("\"0.1\"")) == "x.yaml:2:44: learning_rate must be a number from 0 to 10");
+}
