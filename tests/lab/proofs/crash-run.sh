@@ -3,7 +3,7 @@
 # Shows: killed in each stage of a VM trial, VM, network, slice and the lent device remain for a moment; `virtrain clean` removes
 #   all of it, gives the device back and marks the experiment interrupted. The same with libvirtd killed beside it.
 # Cannot show: a guest whose GPU has to be reset because it was cut off.
-# L1: product=yes images=yes memory=4G seconds=1700 turn=1
+# L1: product=yes images=yes memory=4G seconds=1700
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh

@@ -3,7 +3,7 @@
 # Shows: a passed-through NVMe disk keeps a tenant's bytes for the next one, whether the first VM shuts down, is torn down, its QEMU is
 #   killed (kill -9) or virtrain itself: virtrain isolate --security finds all of them and names the cure.
 # Cannot show: the memory of a GPU, which is reached through CUDA.
-# L1: product=yes images=yes memory=4G seconds=1200 turn=1
+# L1: product=yes images=yes memory=4G seconds=1200
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh

@@ -4,7 +4,7 @@
 #   is on vfio-pci and held by just one VM, in the bare metal arm on its host driver; two tenants at once hold different
 #   devices; the trials are labelled kvm_on_emulated and not compared; afterwards all is as it was.
 # Cannot show: a trainer that uses the device: it is an NVMe disk or a network adapter, the training is the CPU's.
-# L1: boot=product product=yes images=yes memory=4G seconds=900 turn=1
+# L1: boot=product product=yes images=yes memory=4G seconds=900
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh

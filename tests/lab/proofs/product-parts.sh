@@ -3,7 +3,7 @@
 # Shows: virtrain run makes a part for each of two tenants at once (mtty; virtual functions of an NVMe disk), each VM holds its
 #   own, both run, and all parts are gone again at the end.
 # Cannot show: work on a vGPU: the sample driver is a serial port, and an emulated NVMe function is offline in its guest.
-# L1: boot=product product=yes images=yes memory=4G seconds=900 turn=1
+# L1: boot=product product=yes images=yes memory=4G seconds=900
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh

@@ -4,7 +4,7 @@
 # Shows: virtrain run refuses each before anything happens (exit 75 where it is only busy, else 4), names the device and its
 #   neighbour, user or version; nothing changed.
 # Cannot show: a GPU's own users (the nvidia driver's files, persistence mode).
-# L1: boot=product product=yes images=yes memory=3G seconds=300 turn=1
+# L1: boot=product product=yes images=yes memory=3G seconds=300
 . ./support/proof.sh
 . ./support/host_state.sh
 . ./support/product.sh
