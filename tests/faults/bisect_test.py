@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""virtrain bisect on the real engine: slices of this host, and a fake trainer that some variables of workload.env make slower."""
+"""virtrain bisect on the real engine: nodes of a FakeHost, and a fake trainer that some variables of workload.env make slower."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ class Bisect(unittest.TestCase):
         self.environment = {**os.environ, "XDG_STATE_HOME": str(self.folder / "state")}
 
     def virtrain(self, *arguments, status=0):
-        done = subprocess.run([str(outside.KIT / "virtrain"), *map(str, arguments), "--db", str(self.database)], capture_output=True, text=True,
+        done = subprocess.run([str(outside.KIT / "virtrain-fake-host"), *map(str, arguments), "--db", str(self.database)], capture_output=True, text=True,
                               timeout=120, env=self.environment, check=False)
         self.assertEqual(done.returncode, status, done)
         return done
@@ -118,7 +118,7 @@ class Bisect(unittest.TestCase):
 
     def test_a_signal_ends_it_and_what_was_measured_stays(self):
         change = self.nights(scenario(STEP_SECONDS="0.5"))
-        process = subprocess.Popen([str(outside.KIT / "virtrain"), "bisect", change, "--wait", "--yes", "--db", str(self.database)], stdout=subprocess.PIPE,
+        process = subprocess.Popen([str(outside.KIT / "virtrain-fake-host"), "bisect", change, "--wait", "--yes", "--db", str(self.database)], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, env=self.environment)
         deadline = time.monotonic() + 60
         while not self.rows("SELECT 1 FROM trial WHERE status = 'finished' AND arm IN ('good', 'tried')"):

@@ -31,7 +31,8 @@ constexpr std::int64_t step_ns = 50'000'000, slow_step_ns = 600'000'000;
 
 std::string my_lie() {
   const char* const lies = std::getenv("VIRTRAIN_LIES");
-  const char* const slice = std::getenv("VIRTRAIN_SLICE");  // "vt-7f3a2b-3": the third node
+  const char* slice = std::getenv("VIRTRAIN_SLICE");           // "vt-7f3a2b-3": the third node
+  if (slice == nullptr) { slice = std::getenv("FAKE_NODE"); }  // of a FakeHost, likewise
   const auto names = split(lies != nullptr ? lies : "honest", ',');
   const auto number = slice != nullptr ? parse_integer(split(slice, '-').back()).value_or(1) : 1;
   return names[std::min(static_cast<std::size_t>(number), names.size()) - 1];
@@ -159,6 +160,9 @@ class LyingAgent {
     json hello{{"record", "hello"}, {"rank", 0}, {"size", 1}, {"local_rank", 0}, {"pid", 1}, {"isa", "none"}};
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
+    if (const char* told = std::getenv("FAKE_HOSTNAME")) {  // of a FakeHost's node
+      host[std::string_view(told).copy(host, sizeof host - 1)] = '\0';
+    }
     hello["hostname"] = lies("escapes") ? "\x1b[31m\xc2\x9b\xe2\x80\xae" : host;
     if (lies("hello_of_nobody")) { hello["size"] = 0, hello["pid"] = 0, hello["isa"] = 7; }
     hello_ = hello.dump();

@@ -361,12 +361,3 @@ def main(tests, together=(), keep_libvirt=True):
         passed = list(pool.map(lambda name: run_test(name, tests[name]), [name for name in chosen if name in together]))
         passed += [run_test(name, tests[name]) for name in chosen if name not in together]
     sys.exit(0 if all(passed) else 1)
-
-
-def main_in_halves(first, second, together=()):
-    """The first half by default, the second with --second-half; any test by name."""
-    if sys.argv[1:] == ["--second-half"]:
-        sys.argv[1:] = sorted(second)
-    elif sys.argv[1:] == []:
-        sys.argv[1:] = sorted(first)
-    main({**first, **second}, together)

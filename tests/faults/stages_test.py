@@ -1,12 +1,11 @@
 #!/usr/bin/python3
-"""Stopped or killed at each stage, in VMs and in slices: exit code, database and host must be as promised."""
+"""Stopped, or killed and cleaned up, wherever a run has made something that was not there before: in VMs and in slices, exit code,
+database and host must be as promised. A stop at each stage is tested on a FakeHost (harness/experiment/whole_trials_test.cpp)."""
 
 import functools
 import signal
 
 import outside
-
-SLICE_STAGES = [stage for stage in outside.STAGES if stage != "image"]
 
 
 def until_met(case, *arguments):
@@ -80,19 +79,16 @@ def kill_keeps_finished_trials():
 
 
 def matrix():
-    """Every stage, stopped and killed, in VMs and slices. The first half has each stage of each arm once, stopped or killed
-    in turn; the other ways are the second half."""
-    halves = {}, {}
-    for number, name in enumerate(outside.STAGES):
-        halves[number % 2][f"sigint_vm_{name}"] = functools.partial(until_met, stop, name, "vm", signal.SIGINT)
-        halves[1 - number % 2][f"sigkill_vm_{name}"] = functools.partial(until_met, kill, name, "vm")
-    for number, name in enumerate(SLICE_STAGES):
-        halves[1 - number % 2][f"sigterm_slice_{name}"] = functools.partial(until_met, stop, name, "bare_metal", signal.SIGTERM)
-        halves[number % 2][f"sigkill_slice_{name}"] = functools.partial(until_met, kill, name, "bare_metal")
-    halves[0]["kill_keeps_finished_trials"] = functools.partial(until_met, kill_keeps_finished_trials)
-    return halves
+    """Between one stage here and the next a run makes something, or does something else with it."""
+    tests = {f"sigint_vm_{name}": functools.partial(until_met, stop, name, "vm", signal.SIGINT) for name in ("image", "boot", "run")}
+    tests["sigterm_slice_run"] = functools.partial(until_met, stop, "run", "bare_metal", signal.SIGTERM)
+    for name in ("image", "define", "boot", "agent", "run", "tear_down"):
+        tests[f"sigkill_vm_{name}"] = functools.partial(until_met, kill, name, "vm")
+    for name in ("define", "boot", "run", "tear_down"):
+        tests[f"sigkill_slice_{name}"] = functools.partial(until_met, kill, name, "bare_metal")
+    tests["kill_keeps_finished_trials"] = functools.partial(until_met, kill_keeps_finished_trials)
+    return tests
 
 
 if __name__ == "__main__":
-    first, second = matrix()
-    outside.main_in_halves(first, second, together={**first, **second})
+    outside.main(matrix(), together=matrix())

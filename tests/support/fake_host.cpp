@@ -1,170 +1,19 @@
 #include "tests/support/fake_host.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <thread>
 
 #include "common/system/time.h"
-#include "common/text/cpu_list.h"
-#include "harness/agent/frame.h"
 
 namespace virtrain::test {
 namespace {
 
-using harness::Frame;
 using vmctl::NodeFacts;
 using vmctl::NodeGroupId;
 using vmctl::NodeId;
 
-constexpr int agents_fd = 100;
 constexpr std::uint64_t gib = 1ULL << 30;
 
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const auto sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent <= 0) { return false; }
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
-  }
-  return true;
-}
-
 }  // namespace
-
-/// An agent's process, and the thread through which its stream goes.
-class FakeHost::Node {
- public:
-  Node(const std::filesystem::path& agent, const NodeFacts& facts, const std::string& hostname,
-       std::vector<PlantedInStream> faults)
-      : facts_(facts), hostname_(hostname), faults_(std::move(faults)) {
-    auto to_agent = make_socketpair(), to_coordinator = make_socketpair();
-    agent_ = std::move(to_agent[0]);
-    coordinator_ = std::move(to_coordinator[0]);
-    outer_ = std::move(to_coordinator[1]);
-    spawn(agent, to_agent[1].get());
-    relay_ = std::thread([this] { relay(); });
-  }
-  Node(const Node&) = delete;
-  Node& operator=(const Node&) = delete;
-  ~Node() {
-    // An agent whose stream ends takes what it started with it.
-    ::shutdown(agent_.get(), SHUT_RDWR);
-    ::shutdown(coordinator_.get(), SHUT_RDWR);
-    relay_.join();
-    constexpr std::chrono::seconds patience{5};
-    const auto end = std::chrono::steady_clock::now() + patience;
-    while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-      if (std::chrono::steady_clock::now() > end) { kill(); }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-  }
-
-  UniqueFd take_stream() { return std::move(outer_); }
-  void kill() const { ::kill(pid_, SIGKILL); }
-
- private:
-  void spawn(const std::filesystem::path& program, int fd) {
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, fd, agents_fd);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, facts_.log.c_str(),
-                                       O_WRONLY | O_CREAT | O_APPEND, 0600);
-    std::vector<std::string> words{program, "--fd", std::to_string(agents_fd)};
-    std::vector<std::string> variables{"FAKE_HOSTNAME=" + hostname_};
-    for (char** one = environ; *one != nullptr; ++one) { variables.emplace_back(*one); }
-    const auto pointers = [](std::vector<std::string>& texts) {
-      std::vector<char*> all;
-      for (auto& text : texts) { all.push_back(text.data()); }
-      all.push_back(nullptr);
-      return all;
-    };
-    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, pointers(words).data(),
-                                    pointers(variables).data());
-    ::posix_spawn_file_actions_destroy(&actions);
-    if (error != 0) { throw errno_error("start " + program.string(), error); }
-  }
-
-  void relay() {
-    bool coordinator_speaks = true;
-    while (true) {
-      pollfd ready[] = {{agent_.get(), POLLIN, 0}, {coordinator_speaks ? coordinator_.get() : -1, POLLIN, 0}};
-      if (::poll(ready, 2, -1) < 0) { continue; }
-      if (ready[1].revents != 0 && !from_coordinator()) {
-        coordinator_speaks = false;
-        ::shutdown(agent_.get(), SHUT_WR);  // the agent ends, and so does its side
-      }
-      if (ready[0].revents != 0 && !from_agent()) { break; }
-    }
-    ::shutdown(coordinator_.get(), SHUT_RDWR);
-  }
-
-  bool from_coordinator() {
-    char bytes[65536];
-    const auto got = ::read(coordinator_.get(), bytes, sizeof bytes);
-    return got > 0 && write_all(agent_.get(), {bytes, static_cast<std::size_t>(got)});
-  }
-
-  bool from_agent() {
-    char bytes[65536];
-    const auto got = ::read(agent_.get(), bytes, sizeof bytes);
-    if (got <= 0) { return false; }
-    decoder_.feed({bytes, static_cast<std::size_t>(got)});
-    while (auto frame = decoder_.next()) {
-      if (!pass_on(std::move(*frame))) { return false; }
-    }
-    return true;
-  }
-
-  /// False: nothing more comes.
-  bool pass_on(Frame frame) {
-    const auto type = frame.message.value("type", "");
-    if (type == "hello") { replace_facts(frame.message["facts"]); }
-    const int nth = ++seen_[type];
-    for (const auto& fault : faults_) {
-      if (fault.type != type || fault.nth != nth) { continue; }
-      switch (fault.fault) {
-        case StreamFault::closes:
-          kill();
-          return false;
-        case StreamFault::goes_silent:
-          is_silent_ = true;
-          break;
-        case StreamFault::floods:
-          for (const auto bytes = encode(frame); write_all(coordinator_.get(), bytes);) {}
-          return false;
-        case StreamFault::sends_no_frame:
-          return write_all(coordinator_.get(), std::string(1000, 'x'));
-      }
-    }
-    // A coordinator that hears no more may still speak.
-    if (!is_silent_) { write_all(coordinator_.get(), encode(frame)); }
-    return true;
-  }
-
-  /// By those of the node that it stands for.
-  void replace_facts(nlohmann::json& facts) const {
-    facts["hostname"] = hostname_;
-    facts["cpus"] = format_cpu_list(facts_.cores);
-    facts["memory_limit_bytes"] = facts_.memory_bytes;
-    if (facts_.has_own_kernel) { facts["boot_id"] = facts_.uuid; }
-  }
-
-  const NodeFacts facts_;
-  const std::string hostname_;
-  const std::vector<PlantedInStream> faults_;
-  UniqueFd agent_, coordinator_, outer_;
-  pid_t pid_ = -1;
-  harness::FrameDecoder decoder_;
-  std::map<std::string, int> seen_;
-  bool is_silent_ = false;
-  std::thread relay_;
-};
 
 FakeHost::FakeHost(std::filesystem::path folder, std::filesystem::path agent,
                    std::map<std::string, std::filesystem::path> programs)
@@ -411,7 +260,8 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;
   for (std::size_t t = 0; t < spec.tenants.size(); ++t) {
-    for (std::size_t n = 0; n < spec.tenants[t].size(); ++n) {
+    const auto count = spec.kind == vmctl::NodeKind::shared_slice ? 1 : spec.tenants[t].size();
+    for (std::size_t n = 0; n < count; ++n) {
       const auto& planned = spec.tenants[t][n];
       NodeFacts facts;
       facts.id = next_node_++;
@@ -446,12 +296,12 @@ void FakeHost::make_networks(NodeGroupId group) {
 vmctl::NodeStream FakeHost::start(NodeId node) {
   note(fmt::format("node {}", node));
   enter("start");
-  std::vector<PlantedInStream> faults;
+  std::vector<StreamFaultAt> faults;
   const auto [first, end] = stream_faults_.equal_range(node);
   for (auto fault = first; fault != end; ++fault) { faults.push_back(fault->second); }
   const auto started_ns = monotonic_ns();
   auto& made = nodes_[node] =
-      std::make_unique<Node>(agent_, facts_.at(node), hostnames_.at(node), std::move(faults));
+      std::make_unique<FakeNode>(agent_, facts_.at(node), hostnames_.at(node), std::move(faults));
   return {made->take_stream(), started_ns, facts_.at(node).has_own_kernel ? "<domain/>" : ""};
 }
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
@@ -15,6 +13,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "tests/support/fake_node.h"
 #include "vmctl/api/host.h"
 
 namespace virtrain::test {
@@ -24,14 +23,6 @@ struct Fault {
   std::optional<Error> error = {};     ///< thrown, after `delay`
   std::chrono::milliseconds delay{0};  ///< the call is slow
   bool until_cancelled = false;        ///< the call returns only with Error(interrupted), after cancel()
-};
-
-/// What goes wrong in the byte stream between a node's agent and the coordinator.
-enum class StreamFault {
-  closes,          ///< the agent is killed
-  goes_silent,     ///< the agent's messages no longer arrive
-  floods,          ///< one message arrives thousands of times
-  sends_no_frame,  ///< bytes that are not a frame arrive
 };
 
 /// A host without side effects on this machine: no root, no libvirt, no devices. Its nodes are processes of
@@ -46,7 +37,6 @@ class FakeHost final : public vmctl::Host {
 
   /// In the `nth` call of the method of that name; 0: in each one. In remove() an error leaves the group.
   void plant_fault(const std::string& method, Fault fault, int nth = 1);
-  /// Before the `nth` message of this type that the agent of this node sends ("announce", "hello", "output").
   void plant_in_stream(vmctl::NodeId node, const std::string& type, StreamFault fault, int nth = 1);
 
   /// How often a method has been called.
@@ -121,13 +111,6 @@ class FakeHost final : public vmctl::Host {
   bool lift_quarantine(const std::string& address) override;
 
  private:
-  class Node;
-  struct PlantedInStream {
-    std::string type;
-    StreamFault fault;
-    int nth;
-  };
-
   /// Counts the call and does what is planted in it.
   void enter(const std::string& method);
   void note(const std::string& made);
@@ -140,7 +123,7 @@ class FakeHost final : public vmctl::Host {
   bool cancelled_ = false;
   std::map<std::string, int> calls_;
   std::map<std::pair<std::string, int>, Fault> faults_;
-  std::multimap<vmctl::NodeId, PlantedInStream> stream_faults_;
+  std::multimap<vmctl::NodeId, StreamFaultAt> stream_faults_;
   std::set<std::string> made_;
   std::optional<bool> ended_;
   std::string experiment_;
@@ -148,7 +131,7 @@ class FakeHost final : public vmctl::Host {
   std::map<vmctl::NodeGroupId, std::vector<vmctl::NodeFacts>> groups_;
   std::map<vmctl::NodeId, vmctl::NodeFacts> facts_;
   std::map<vmctl::NodeId, std::string> hostnames_;
-  std::map<vmctl::NodeId, std::unique_ptr<Node>> nodes_;
+  std::map<vmctl::NodeId, std::unique_ptr<FakeNode>> nodes_;
 };
 
 }  // namespace virtrain::test

@@ -14,7 +14,8 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
-PROGRAMS = ["virtrain", "virtrain-agent", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init", "virtrain-resnet50-cpu"]
+KIT = pathlib.Path(os.environ["VIRTRAIN_FAULT_KIT"])
+PROGRAMS = ["virtrain", "virtrain-agent", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init"]
 NOBODY = pwd.getpwnam("nobody")
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups"]
 # What Docker leaves out by default, as far as virtrain would use it.
@@ -42,9 +43,14 @@ class Place:
         self.folder.chmod(0o755)
         for program in PROGRAMS:
             shutil.copy(BUILD / program, self.folder)
+        self.take_trainer(KIT)
         self.home = self.folder / "home"
         self.home.mkdir()
         os.chown(self.home, NOBODY.pw_uid, NOBODY.pw_gid)
+
+    def take_trainer(self, kit):
+        """The real one, whose ranks train together, or one that sleeps its steps."""
+        shutil.copy(kit / "virtrain-resnet50-cpu", self.folder)
 
     def scenario(self, cases, arms):
         file = self.folder / f"{'-'.join(cases)}-{len(arms)}.yaml"
@@ -97,6 +103,7 @@ def test_a_user_runs_vms_and_isolated_slices_in_namespaces(place):
 
 def test_root_without_capabilities_runs_vms_together_and_two_tenants(place):
     """Two VMs train over a multicast network; two tenants have a VM each, and beside them processes that share the host."""
+    place.take_trainer(BUILD)
     database = place.folder / "session.db"
     scenario = place.scenario(["together", "two_tenants"], ["bare_metal_shared", "vm"])
     status, words = place.run("root", "run", scenario, "--mode", "session", "--db", database, "--wait")

@@ -81,45 +81,8 @@ def probes_run_once_in_each_node_of_each_arm():
         assert all(f["value"] > 1e8 and f["size_bytes"] == 128 << 20 for f in figures), figures
 
 
-def nothing_grows_over_many_trials():
-    with outside.scratch() as folder:
-        done = run(folder, pairs=12, cases=[{"name": "one", "tenants": [{"nodes": 1}]}], workload={"steps": 1})
-        seen = []
-        for trial in (3, 12):
-            done.wait_for(f'"trial":{trial}}}')
-            status = pathlib.Path(f"/proc/{done.process.pid}")
-            seen.append((len(os.listdir(status / "fd")), len(os.listdir(status / "task"))))
-        assert done.end() == 0, done.log[-5:]
-        assert seen[1][0] <= seen[0][0] + 4 and seen[1][1] <= seen[0][1] + 1, seen
-
-
-def kept_vm_serves_all_trials_of_its_case():
-    with outside.scratch() as folder:
-        done = run(folder, arms=["vm"], pairs=2, reuse="case", workload={"steps": 1})
-        assert done.end(300) == 0, done.log[-5:]
-        boots = done.rows("SELECT guest_boot_id, domain_uuid FROM node")
-        assert len(boots) == 2 and boots[0] == boots[1], boots
-        assert all(trial["valid"] for trial in done.trials()), done.trials()
-
-
-def kept_vm_goes_when_its_case_ends_early():
-    with outside.scratch() as folder:
-        cases = [{"name": name, "tenants": [{"nodes": 1}]} for name in ("first", "second")]
-        done = run(folder, arms=["bare_metal", "vm"], pairs={"at_most": 100, "budget": "1m"}, reuse="case", cases=cases,
-                   workload={"steps": 1})
-        assert done.end(300) == 0, done.log[-5:]
-        second = {trial["id"] for trial in done.rows("SELECT id FROM trial WHERE \"case\" = 'second'")}
-        assert len(second) == 2 and len(done.trials()) < 202, done.trials()
-        events = done.rows("SELECT trial_id, stage FROM event ORDER BY rowid")
-        gone = [(event["trial_id"], event["stage"]) for event in events].index((None, "tear_down"))
-        assert not second & {event["trial_id"] for event in events[:gone]}, "the second case began beside the VM of the first"
-
-
 TESTS = {name: value for name, value in list(globals().items())
          if callable(value) and getattr(value, "__module__", "") == "__main__" and name != "run"}
 
-# The budget of the one is a minute, the other goes through many trials.
-SECOND = {name: TESTS.pop(name) for name in ("kept_vm_goes_when_its_case_ends_early", "nothing_grows_over_many_trials")}
-
 if __name__ == "__main__":
-    outside.main_in_halves(TESTS, SECOND)
+    outside.main(TESTS)

@@ -2,15 +2,20 @@
 // in each call of the host and in each message of an agent.
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <functional>
+#include <set>
 
+#include "common/files/reading.h"
 #include "harness/experiment/experiment.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/security/probe_nodes.h"
 #include "results/store/store.h"
+#include "tests/harness/agent/agent_process.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
 #include "tests/support/temporary_folder.h"
@@ -63,7 +68,9 @@ class Experiment {
   std::function<void(const std::string& stage, int trial)> on_stage;
 
   void run(const std::map<std::string, std::string>& scenario = {}) {
-    ::setenv("STEP_SECONDS", step_seconds, 1);  // the agents' environment, and so the trainers'
+    // The agents' environment, and so the trainers'.
+    ::setenv("STEP_SECONDS", step_seconds, 1);
+    ::setenv("VIRTRAIN_TEST_FOLDER", folder.path.c_str(), 1);
     const auto decoded = decode_scenario(scenario_text(scenario), "fake.yaml");
     const auto plan = make_plan(decoded, host.inventory(false), false);
     options.progress = [this](const Progress& progress) {
@@ -339,6 +346,59 @@ TEST_CASE("a VM that ends while it waits for its case's next trial is booted ane
   CHECK(experiment.event("a VM that was kept for this trial has ended, and another is booted"));
   CHECK(experiment.host.calls("start") == 3 + 2);
   experiment.check_tidy();
+}
+
+TEST_CASE("a kept VM goes when its case ends early, before the next case begins") {
+  Experiment experiment;
+  experiment.run({{"arms", "[bare_metal, vm]"},
+                  {"cases", "[{name: one, tenants: [{nodes: 1}]}, {name: two, tenants: [{nodes: 1}]}]"},
+                  {"pairs", "{at_most: 20, until: verdict}"},
+                  {"reuse", "case"},
+                  {"expect", "{vm_vs_bare_metal: {margin: 10%}}"}});
+  CHECK(experiment.outcome.ended_early.size() == 2);
+  const auto store = experiment.store();
+  std::set<std::int64_t> of_second;
+  for (const auto& trial : store.trials(experiment.outcome.experiment)) {
+    if (trial.case_name == "two") { of_second.insert(trial.id); }
+  }
+  bool is_gone = false;
+  for (const auto& event : store.events(experiment.outcome.experiment)) {
+    is_gone = is_gone || (event.stage == "tear_down" && !event.trial);
+    CHECK((is_gone || !event.trial || !of_second.contains(*event.trial)));
+  }
+  CHECK(is_gone);
+  experiment.check_tidy();
+}
+
+TEST_CASE("a coordinator that is killed at any stage leaves a sound database and no agent") {
+  const auto stage = GENERATE(as<std::string>{}, "image", "bind", "define", "boot", "agent", "place",
+                              "barrier", "run", "collect");
+  CAPTURE(stage);
+  Experiment experiment;
+  experiment.on_stage = [&](const std::string& reached, int trial) {
+    if (reached == stage && trial == (stage == "image" ? 1 : 2)) { ::kill(::getpid(), SIGKILL); }
+  };
+  experiment.options.on_id = [&](const std::string& id) {
+    std::ofstream(experiment.folder.path / "id") << id;
+  };
+  const pid_t child = ::fork();  // before there are threads
+  if (child == 0) {
+    experiment.run({{"devices", with_device}, {"cases", case_with_device}});
+    ::_exit(0);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  REQUIRE((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+  experiment.outcome.experiment = read_file(experiment.folder.path / "id").value();
+  CHECK(test::comes_true([&] {
+    return test::processes_with("VIRTRAIN_TEST_FOLDER=" + experiment.folder.path.string()).empty();
+  }));
+  CHECK(experiment.status() == Status::running);
+  results::Store(experiment.database()).mark_interrupted(experiment.outcome.experiment);  // as clean does
+  CHECK(experiment.status() == Status::interrupted);
+  const auto ended = experiment.trial_statuses();
+  CHECK(ended.back() == Status::interrupted);
+  if (stage != "image") { CHECK(ended == std::vector{Status::finished, Status::interrupted}); }
 }
 
 }  // namespace virtrain::harness
