@@ -48,6 +48,8 @@ def small_scenario(**changes):
 class InAFolder(unittest.TestCase):
     """Schedules, state, a results database and programs of its own, which come before the system's."""
 
+    program = BUILD / "virtrain"
+
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-cli-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
@@ -56,7 +58,7 @@ class InAFolder(unittest.TestCase):
                             "XDG_CONFIG_HOME": str(self.folder / "config"), "XDG_STATE_HOME": str(self.folder / "state")}
 
     def virtrain(self, *arguments, status=0):
-        result = virtrain(*arguments, env=self.environment)
+        result = virtrain(*arguments, program=self.program, env=self.environment)
         self.assertEqual(result.status, status, result)
         return result
 

@@ -22,7 +22,7 @@ import threading
 import time
 import unittest
 
-from command_line import small_scenario, virtrain
+from command_line import BUILD, small_scenario, virtrain
 from nights import records, write
 from scheduled import MINE, Scheduled, without_systemd
 
@@ -199,32 +199,6 @@ class Nightly(Scheduled):
         self.assertIn("the first change can be detected after 15 nights", ran)
         self.virtrain("schedule", "remove", "nightly")
         self.assertEqual(self.table.read_text(), MINE)
-
-    def test_what_cannot_run_is_refused_before_anything_is_written(self):
-        self.table.write_text(MINE)
-        bad = self.folder / "bad.yaml"
-        bad.write_text(small_scenario(name="bad", pears=1))
-        unable = self.folder / "unable.yaml"
-        unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
-        of_bisect = self.folder / "of-bisect.yaml"
-        of_bisect.write_text(small_scenario(name="nightly.bisect"))
-        without_image = self.folder / "without-image.yaml"
-        guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
-        without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
-        for arguments, status, words in [
-                ((bad, "--at", "2:00"), 3, "pears"),
-                ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
-                ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
-                ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
-                ((of_bisect, "--at", "2:00"), 2, "give it another name"),
-                ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
-                ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
-                ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
-            with self.subTest(arguments=arguments):
-                self.assertIn(words, self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status).err)
-        self.assertEqual(self.table.read_text(), MINE)
-        self.assertFalse(self.database.exists())
-        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
 
     def test_what_others_could_change_is_refused(self):
         hook = self.folder / "hook.sh"
@@ -405,23 +379,6 @@ class Nightly(Scheduled):
         self.assertTrue(self.table.read_text().startswith(MINE))
 
     @without_systemd
-    def test_two_schedules_never_overlap_and_what_a_killed_night_left_is_cleaned(self):
-        scenario, database = self.folder / "long.yaml", self.folder / "long.db"
-        workload = {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": 100000}
-        guest = {"vcpus": len(os.sched_getaffinity(0)), "memory": "768MiB"}
-        scenario.write_text(small_scenario(name="long", workload=workload, guest=guest))
-        self.virtrain("schedule", "add", scenario, "--at", "2:00", "--db", database)
-        self.add("--patience", "0s")
-        night = self.start_night("long")
-        self.wait_until_training(database)
-        self.assertIn("not tonight", self.virtrain("schedule", "run", "nightly", status=75).out)
-        self.kill_night(night)
-        self.assertEqual(self.last_result("long"), "killed")
-        scenario.write_text(small_scenario(name="long"))
-        self.assertIn("interrupted: experiment", self.virtrain("schedule", "run", "long").out)
-        self.assertEqual(self.rows("SELECT status FROM experiment ORDER BY number", database), [("interrupted",), ("finished",)])
-
-    @without_systemd
     def test_each_change_is_told_once(self):
         received = []
 
@@ -559,6 +516,55 @@ class Nightly(Scheduled):
         self.assertRegex(json.loads(here[1])[0]["next_run"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:00\.000Z$")
         self.environment["TZ"] = "America/New_York"
         self.assertEqual([self.virtrain("schedule", "list", "--format", form).out for form in ("table", "json")], here)
+
+
+class OnThisHost(Scheduled):
+    """What the journal of leases and the checks of a real host decide."""
+
+    program = BUILD / "virtrain"
+
+    @without_systemd
+    def test_two_schedules_never_overlap_and_what_a_killed_night_left_is_cleaned(self):
+        scenario, database = self.folder / "long.yaml", self.folder / "long.db"
+        workload = {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": 100000}
+        guest = {"vcpus": len(os.sched_getaffinity(0)), "memory": "768MiB"}
+        scenario.write_text(small_scenario(name="long", workload=workload, guest=guest))
+        self.virtrain("schedule", "add", scenario, "--at", "2:00", "--db", database)
+        self.add("--patience", "0s")
+        night = self.start_night("long")
+        self.wait_until_training(database)
+        self.assertIn("not tonight", self.virtrain("schedule", "run", "nightly", status=75).out)
+        self.kill_night(night)
+        self.assertEqual(self.last_result("long"), "killed")
+        scenario.write_text(small_scenario(name="long"))
+        self.assertIn("interrupted: experiment", self.virtrain("schedule", "run", "long").out)
+        self.assertEqual(self.rows("SELECT status FROM experiment ORDER BY number", database), [("interrupted",), ("finished",)])
+
+    def test_what_cannot_run_is_refused_before_anything_is_written(self):
+        self.table.write_text(MINE)
+        bad = self.folder / "bad.yaml"
+        bad.write_text(small_scenario(name="bad", pears=1))
+        unable = self.folder / "unable.yaml"
+        unable.write_text(small_scenario(name="unable", guest={"vcpus": 1, "memory": "4096GiB"}))
+        of_bisect = self.folder / "of-bisect.yaml"
+        of_bisect.write_text(small_scenario(name="nightly.bisect"))
+        without_image = self.folder / "without-image.yaml"
+        guest = {"vcpus": 1, "memory": "768MiB", "image": str(self.folder / "none.qcow2")}
+        without_image.write_text(small_scenario(name="without-image", arms=["vm"], guest=guest))
+        for arguments, status, words in [
+                ((bad, "--at", "2:00"), 3, "pears"),
+                ((unable, "--at", "2:00"), 4, "one node of 4TiB"),
+                ((without_image, "--at", "2:00"), 4, f"look at the guest image {guest['image']}: there is no such file"),
+                ((self.scenario, "--at", "25:00"), 2, "00:00 … 23:59"),
+                ((of_bisect, "--at", "2:00"), 2, "give it another name"),
+                ((self.scenario, "--at", "2:00", "--days", "1-5"), 2, "mon-fri"),
+                ((self.scenario, "--at", "2:00", "--name", "../x"), 2, "a-z"),
+                ((self.scenario, "--at", "2:00", "--patience", "long"), 2, "0s … 23h")]:
+            with self.subTest(arguments=arguments):
+                self.assertIn(words, self.virtrain("schedule", "add", *arguments, "--db", self.database, status=status).err)
+        self.assertEqual(self.table.read_text(), MINE)
+        self.assertFalse(self.database.exists())
+        self.assertEqual(self.virtrain("schedule", "list", "--format", "json").json(), [])
 
 
 unittest.main()

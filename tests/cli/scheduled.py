@@ -17,7 +17,10 @@ without_systemd = unittest.skipIf(os.path.isdir("/run/systemd/system"), "systemd
 
 
 class Scheduled(InAFolder):
-    """A scenario to run each night, its records of nights to import, and nights that go on beside a test."""
+    """A scenario to run each night, its records of nights to import, and nights that go on beside a test. They run on a stand-in for a
+    host (tests/support/fake_host.h): a trial takes a tenth of a second."""
+
+    program = BUILD / "fault-kit/virtrain-fake-host"
 
     def setUp(self):
         super().setUp()
@@ -59,7 +62,7 @@ class Scheduled(InAFolder):
 
     def start_night(self, name):
         """One that goes on beside the test, at most until its end."""
-        night = subprocess.Popen([BUILD / "virtrain", "schedule", "run", name], env=self.environment, stdin=subprocess.DEVNULL,
+        night = subprocess.Popen([self.program, "schedule", "run", name], env=self.environment, stdin=subprocess.DEVNULL,
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.kill_night, night)
         return night
