@@ -40,7 +40,7 @@ class Runs(InAFolder):
         self.scenario = self.folder / "scenario.yaml"
 
     def start(self, *arguments):
-        process = subprocess.Popen([BUILD / "virtrain", *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([self.program, *map(str, arguments)], env=self.environment, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
@@ -67,9 +67,12 @@ class Runs(InAFolder):
 
 
 class HeldUp(Runs):
-    """What waits for seconds, and so for a test of its own."""
+    """What waits for seconds, on a stand-in for a host, whose cores nobody else has to wait for."""
+
+    program = BUILD / "fault-kit/virtrain-fake-host"
 
     def test_a_run_outwaits_another_writer(self):
+        self.environment["STEP_SECONDS"] = "0.05"
         run = self.start_run(workload={**LONG, "steps": 40}, pairs=2)
         self.wait_for(lambda: self.database.exists() and self.rows("SELECT 1 FROM event WHERE stage = 'run'"))
         with contextlib.closing(sqlite3.connect(self.database, isolation_level=None)) as other:

@@ -31,7 +31,7 @@ def two_guests_of_a_cloud_image_train_together():
         os.chmod(folder, 0o755)
         before = base.stat()
         text = outside.scenario(arms=["vm"], pairs=1, cases=[{"name": "two", "tenants": [{"nodes": 2}]}],
-                                workload={"batch_size": 2, "steps": 2}, trial_timeout="15m",
+                                workload={"batch_size": 2, "steps": 1}, trial_timeout="15m",
                                 guest={"memory": "1GiB", "image": str(base)})
         done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
         assert done.end(600) == 0, done.log[-8:]
