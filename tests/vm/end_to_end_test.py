@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -210,7 +211,9 @@ def check_second_run(folder):
     """Build and image are there already, and are used again."""
     text = outside.scenario(workload={"batch_size": 2, "steps": 1}, guest={"memory": "768MiB"})
     run = outside.Run(folder, text, program=VIRTRAIN, database=folder / "second.db")
-    assert run.end(PATIENCE) == 0, run.log[-5:]
+    run.wait_for("guest image ready", PATIENCE)
+    run.process.terminate()
+    assert run.end(PATIENCE) == 128 + signal.SIGTERM, run.log[-5:]
     (event,) = rows(run, "SELECT detail FROM event WHERE message = 'guest image ready'")
     assert json.loads(event["detail"])["from_cache"] is True, event
 

@@ -34,7 +34,7 @@ arms: [bare_metal]
 pairs: 1
 """
 # The guest's disk for loads, and libvirt's limit of it. Emulated VMs train a hundred times as slowly.
-VM_HEAD = HEAD.replace("batch_size: 4, image_size: 32, warmup_steps: 2, steps: 40", "batch_size: 2, image_size: 32, warmup_steps: 1, steps: 3")
+VM_HEAD = HEAD.replace("batch_size: 4, image_size: 32, warmup_steps: 2, steps: 40", "batch_size: 2, image_size: 32, warmup_steps: 1, steps: 2")
 VM_IO = f"""name: shaped-vm
 {VM_HEAD}  aggressors: [disk]
 arms: [{{name: capped, like: vm, neighbour: {{limits: {{disk_write: 16MiB/s}}}}}}]
