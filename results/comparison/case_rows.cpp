@@ -14,6 +14,10 @@
 namespace virtrain::results {
 namespace {
 
+std::string unit_of(const ComparisonRow& row) {
+  return row.unit.empty() ? images_unit : row.unit;
+}
+
 /// Position of a trial in its plan; imported trials without one stand behind, in file order.
 auto plan_position(const ComparisonRow& row) {
   return std::tuple(row.experiment, row.order.value_or(std::numeric_limits<std::int64_t>::max()));
@@ -47,8 +51,12 @@ bool is_emulation(const std::string& virtualization) {
   return known && is_emulated(*known);
 }
 
+std::optional<double> throughput_of(const ComparisonRow& row) {
+  return row.images_per_second ? row.images_per_second : row.throughput;
+}
+
 bool usable(const ComparisonRow& row) {
-  return row.status == Status::finished && row.valid && row.images_per_second;
+  return row.status == Status::finished && row.valid && throughput_of(row);
 }
 
 const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row) {
@@ -63,11 +71,17 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
   std::ranges::stable_sort(ordered, [](const ComparisonRow* a, const ComparisonRow* b) {
     return plan_position(*a) < plan_position(*b);
   });
-  std::vector<CaseRows> cases;
-  std::map<std::string, std::size_t> index;
+  std::map<std::string, std::string> first_unit;
   for (const auto* row : ordered) {
-    const auto [found, fresh] = index.try_emplace(row->case_name, cases.size());
-    if (fresh) { cases.push_back({row->case_name, {}, row->case_key}); }
+    if (throughput_of(*row)) { first_unit.try_emplace(row->case_name, unit_of(*row)); }
+  }
+  std::vector<CaseRows> cases;
+  std::map<std::pair<std::string, std::string>, std::size_t> index;
+  for (const auto* row : ordered) {
+    const auto known = first_unit.find(row->case_name);
+    const auto unit = throughput_of(*row) || known == first_unit.end() ? unit_of(*row) : known->second;
+    const auto [found, fresh] = index.try_emplace({row->case_name, unit}, cases.size());
+    if (fresh) { cases.push_back({row->case_name, {}, row->case_key, unit}); }
     cases[found->second].rows.push_back(row);
   }
   return cases;
@@ -120,7 +134,7 @@ RowPairs pairs_of(const Rows& baseline, const Rows& candidate) {
 
 std::vector<double> throughputs(const Rows& rows) {
   std::vector<double> values;
-  for (const auto* row : rows) { values.push_back(*row->images_per_second); }
+  for (const auto* row : rows) { values.push_back(*throughput_of(*row)); }
   return values;
 }
 

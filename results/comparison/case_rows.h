@@ -17,6 +17,7 @@ struct CaseRows {
   std::string name;
   Rows rows;
   CaseKey key = {};
+  std::string unit = images_unit;  ///< of all throughputs of these rows
 };
 
 /// One side of one comparison: the trials that its selector means.
@@ -33,7 +34,10 @@ bool is_emulation(const std::string& virtualization);
 bool usable(const ComparisonRow& row);
 /// Where a trial ran; empty facts where nobody said.
 const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row);
-/// Cases in plan order, the rows of each in plan order.
+/// Its throughput in its unit.
+std::optional<double> throughput_of(const ComparisonRow& row);
+/// Cases in plan order, the rows of each in plan order. A case that was measured in two units is there twice;
+/// rows without a throughput are with the first.
 std::vector<CaseRows> by_case(const ComparisonData& data);
 /// Those rows that the side means.
 Rows rows_of(const ComparisonData& data, const Rows& rows, const Selector& selector);
@@ -53,7 +57,7 @@ struct RowPair {
 };
 using RowPairs = std::map<PairKey, RowPair>;
 RowPairs pairs_of(const Rows& baseline, const Rows& candidate);
-/// Their throughputs, images/s.
+/// Their throughputs, which have one unit.
 std::vector<double> throughputs(const Rows& rows);
 /// The arm in which the trial's victim ran, whatever neighbour was beside it.
 const std::string& victim_arm(const ComparisonRow& row);

@@ -51,6 +51,8 @@ class Comparer {
         request_(request),
         baseline_(selector_of(request.baseline)),
         candidate_(selector_of(request.candidate)),
+        has_other_units_(
+            std::ranges::any_of(index.cases(), [](const CaseRows& one) { return one.unit != images_unit; })),
         by_arm_(!baseline_.beyond_arms() && !candidate_.beyond_arms()),
         arms_(arm_records(index.data())) {
     if (by_arm_) {
@@ -162,6 +164,7 @@ class Comparer {
     CaseComparison result;
     result.case_name = one.name;
     result.key = one.key;
+    result.throughput_unit = one.unit;
     result.is_beside = is_beside(candidate);
     result.baseline = baseline.name;
     result.candidate = candidate.name;
@@ -183,11 +186,27 @@ class Comparer {
     summarise_arms(one, baseline, candidate, result);
     judge_comparability(baseline, candidate, pairs, result);
     add_flags(result, !request_.predict.empty());
+    if (!result.test && has_other_units_) { note_other_unit(one, result); }
     if (request_.explain && result.test) {
       const auto [ours, theirs] = index_.evidence(one.name, baseline, candidate);
       result.explanation = explain(result.test->ratio, ours, theirs);
     }
     return result;
+  }
+
+  /// Why a side has no data here: it was measured in something else.
+  void note_other_unit(const CaseRows& one, CaseComparison& result) const {
+    for (const auto& other : index_.cases()) {
+      if (other.name != one.name || other.unit == one.unit) { continue; }
+      std::vector<std::string> arms;
+      for (const auto* row : other.rows) {
+        if (usable(*row)) { add_once(arms, row->arm); }
+      }
+      if (arms.empty()) { continue; }
+      result.notes.push_back(fmt::format(
+          "no ratio: {} {} measured in {}, and this is in {} (units are not compared)", join(arms, ", "),
+          arms.size() == 1 ? "was" : "were", printable(other.unit), printable(one.unit)));
+    }
   }
 
   void refuse_overlap(const CaseRows& one, const Side& baseline, const Side& candidate) const {
@@ -212,8 +231,8 @@ class Comparer {
     std::vector<std::optional<double>> theirs;
     std::int64_t complete = 0;
     for (const auto& [key, pair] : pairs) {
-      ours.push_back(pair.baseline ? pair.baseline->images_per_second : std::nullopt);
-      theirs.push_back(pair.candidate ? pair.candidate->images_per_second : std::nullopt);
+      ours.push_back(pair.baseline ? throughput_of(*pair.baseline) : std::nullopt);
+      theirs.push_back(pair.candidate ? throughput_of(*pair.candidate) : std::nullopt);
       complete += pair.is_complete() ? 1 : 0;
     }
     result.n = complete;
@@ -305,7 +324,10 @@ class Comparer {
     if (runs.empty()) { return arm; }
     arm.throughputs = throughputs(runs);
     arm.boots = boots_of(index_.data(), runs);
-    arm.images_per_second = mean(arm.throughputs);
+    arm.throughput = mean(arm.throughputs);
+    arm.unit = one.unit;
+    const bool in_images = one.unit == images_unit;
+    if (in_images) { arm.images_per_second = arm.throughput; }
     if (sweeps_power(one.key)) {
       const auto numbers = index_.evidence(one.name, side).numbers;
       const auto number = [&](const char* name) {
@@ -315,7 +337,8 @@ class Comparer {
       arm.images_per_joule = number("mean.gpu_images_per_joule");
       arm.cpu_images_per_joule = number("mean.cpu_images_per_joule");
     }
-    if (const auto record = arms_.find(side.selector.arm); record != arms_.end() && record->second.price) {
+    if (const auto record = arms_.find(side.selector.arm);
+        in_images && record != arms_.end() && record->second.price) {
       const auto& price = *record->second.price;
       arm.images_per_currency_unit =
           *arm.images_per_second * seconds_per_hour / (price.amount * static_cast<double>(arm.nodes));
@@ -325,12 +348,14 @@ class Comparer {
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
     if (one.key.scale != arm.nodes) { return arm; }
     const auto name_of_one = printed(resized(one.key, 1));
-    arm.published = index_.published(one.name, name_of_one, arm.nodes, side);
-    const auto one_node = runs_of(index_.rows(name_of_one, side.selector), side.pooled);
+    if (in_images) { arm.published = index_.published(one.name, name_of_one, arm.nodes, side); }
+    const auto one_node = runs_of(index_.rows(name_of_one, one.unit, side.selector), side.pooled);
     if (one_node.empty()) { return arm; }
     arm.scaling = weak_scaling(throughputs(of_shared_experiments(one_node, runs)),
                                throughputs(of_shared_experiments(runs, one_node)), arm.nodes);
-    if (!request_.predict.empty()) { arm.prediction = prediction_of(resized(one.key, {}), side); }
+    if (in_images && !request_.predict.empty()) {
+      arm.prediction = prediction_of(resized(one.key, {}), side);
+    }
     return arm;
   }
 
@@ -405,7 +430,8 @@ class Comparer {
   const CompareRequest& request_;
   Selector baseline_;
   Selector candidate_;
-  bool by_arm_;  ///< the sides are arms of the selected experiments
+  bool has_other_units_;  ///< than images/s
+  bool by_arm_;           ///< the sides are arms of the selected experiments
   ArmRecords arms_;
   mutable std::map<std::tuple<std::string, std::string, std::string, bool>, Prediction> predictions_;
   mutable std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, LookLevels> levels_ = {};

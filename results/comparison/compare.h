@@ -61,7 +61,9 @@ struct ArmSummary {
   std::string arm;
   std::int64_t nodes = 1;
   std::int64_t runs = 0;                         ///< valid finished trials
-  std::optional<double> images_per_second = {};  ///< mean over them, of the trial
+  std::optional<double> throughput = {};         ///< mean over them, of the trial
+  std::string unit = images_unit;                ///< of it
+  std::optional<double> images_per_second = {};  ///< the same, where that is its unit
   std::vector<double> throughputs = {};          ///< of each of them
   std::vector<std::string> boots = {};           ///< likewise, in which boot it ran; "" where nobody said
   std::vector<TenantMean> tenants = {};
@@ -87,6 +89,7 @@ struct CaseComparison {
   std::string baseline;
   std::string candidate;
   CaseKey key = {};
+  std::string throughput_unit = images_unit;
   bool is_beside = false;     ///< the candidate ran beside a neighbour
   std::string arm = {};       ///< where selectors compare each arm with itself
   bool first_of_case = true;  ///< false: an earlier one has the same arms, and compares two others of them

@@ -68,6 +68,13 @@ json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*memb
   return arms;
 }
 
+/// Of a throughput that is not in images/s.
+void put_other_unit(json& object, const ArmSummary& arm) {
+  if (!arm.throughput || arm.images_per_second) { return; }
+  object["throughput"] = *arm.throughput;
+  object["unit"] = arm.unit;
+}
+
 /// The point of a sweep, and how each arm does at it; null where the case is none.
 json sweep_json(const CaseComparison& comparison) {
   if (comparison.key.point.empty()) { return nullptr; }
@@ -83,6 +90,7 @@ json sweep_json(const CaseComparison& comparison) {
               {"images_per_joule", or_null(arm.images_per_joule)},
               {"cpu_images_per_joule", or_null(arm.cpu_images_per_joule)}};
     put_interval(object, "ci_low", "ci_high", arm.sweep->ci);
+    put_other_unit(object, arm);
   }
   return {{"family", swept_name(comparison.key)}, {"at", at}, {"arms", arms}};
 }
@@ -102,6 +110,7 @@ json throughput_json(const CaseComparison& comparison) {
   json arms;
   for (const auto& arm : comparison.arms) {
     arms[arm.arm] = {{"images_per_second", or_null(arm.images_per_second)}, {"runs", arm.runs}};
+    put_other_unit(arms[arm.arm], arm);
   }
   return arms;
 }

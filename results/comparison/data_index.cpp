@@ -77,7 +77,7 @@ std::optional<AllReducePoint> all_reduce_point(const Probe& probe) {
 }  // namespace
 
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
-  for (const auto& one : cases_) { rows_of_case_[one.name] = &one.rows; }
+  for (const auto& one : cases_) { rows_of_case_[{one.name, one.unit}] = &one.rows; }
   for (const auto& row : data.rows) {
     const auto& start = start_of(experiment_of(data, row), row);
     if (!start.empty()) { starts_[row.experiment].insert(start); }
@@ -119,8 +119,8 @@ bool DataIndex::means(const Selector& selector, std::int64_t experiment) const {
   });
 }
 
-Rows DataIndex::rows(const std::string& case_name, const Selector& selector) const {
-  const auto found = rows_of_case_.find(case_name);
+Rows DataIndex::rows(const std::string& case_name, const std::string& unit, const Selector& selector) const {
+  const auto found = rows_of_case_.find({case_name, unit});
   return found == rows_of_case_.end() ? Rows{} : rows_of(data_, *found->second, selector);
 }
 
@@ -281,10 +281,11 @@ ScalingEvidence DataIndex::scaling(const CaseKey& family, const Side& side) cons
   ScalingEvidence evidence;
   std::set<std::string> transports;
   double accumulated = 1;
-  const auto one_node = runs_of(rows(printed(resized(family, 1)), side.selector), side.pooled);
+  const auto one_node = runs_of(rows(printed(resized(family, 1)), images_unit, side.selector), side.pooled);
   for (const auto& one : cases_) {
-    if (!one.key.scale || resized(one.key, {}) != family) { continue; }
-    const auto runs = of_shared_experiments(runs_of(rows(one.name, side.selector), side.pooled), one_node);
+    if (!one.key.scale || one.unit != images_unit || resized(one.key, {}) != family) { continue; }
+    const auto runs =
+        of_shared_experiments(runs_of(rows(one.name, one.unit, side.selector), side.pooled), one_node);
     for (const auto* row : runs) {
       evidence.runs.push_back({row->nodes, *row->images_per_second});
       if (row->batch_size) {

@@ -25,8 +25,8 @@ class DataIndex {
   const ComparisonData& data() const { return data_; }
   const std::vector<CaseRows>& cases() const { return cases_; }
 
-  /// Rows of a case that the selector means; empty for an unknown case.
-  Rows rows(const std::string& case_name, const Selector& selector) const;
+  /// Rows of a case in this unit that the selector means; empty for an unknown case.
+  Rows rows(const std::string& case_name, const std::string& unit, const Selector& selector) const;
   /// Means over all the side's experiments, by tenant_index.
   std::vector<TenantMean> tenants(const std::string& case_name, const Selector& selector) const;
   /// Each tenant's run alone; nothing where the case has one tenant or none of them ran alone.
@@ -70,7 +70,7 @@ class DataIndex {
 
   const ComparisonData& data_;
   std::vector<CaseRows> cases_;
-  std::map<std::string, const Rows*> rows_of_case_;
+  std::map<std::pair<std::string, std::string>, const Rows*> rows_of_case_;  ///< by name and unit
   std::map<CaseAndArm, std::vector<const TenantMean*>> tenants_;
   std::map<CaseAndArm, std::vector<const StepTimes*>> step_times_;
   std::map<std::int64_t, std::set<std::string>> starts_;                     ///< of an experiment's trials

@@ -90,10 +90,10 @@ class MatrixBuilder {
     for (const auto* row : rows_.at(arm)) {
       cell.failed += row->status == Status::failed ? 1 : 0;
       cell.invalid += row->status == Status::finished && !row->valid ? 1 : 0;
-      if (usable(*row)) { runs.push_back(*row->images_per_second); }
+      if (usable(*row)) { runs.push_back(*throughput_of(*row)); }
     }
     cell.trials = std::ssize(runs);
-    if (!runs.empty()) { cell.images_per_second = mean(runs); }
+    if (!runs.empty() && victim_.unit == images_unit) { cell.images_per_second = mean(runs); }
     if (arm != alone_arm()) { cell.against_alone = disturbance(alone_arm(), arm); }
     if (arm != alone_arm() && arm != idle_arm()) { cell.against_idle = disturbance(idle_arm(), arm); }
     if (arm != alone_arm()) { cell.tail = tail(arm); }
@@ -310,7 +310,7 @@ Rounds rounds_of(const Rows& rows) {
   for (const auto* row : rows) {
     if (!row->pair) { continue; }
     auto& value = rounds[{row->experiment, *row->pair}];
-    if (usable(*row)) { value = row->images_per_second; }
+    if (usable(*row)) { value = throughput_of(*row); }
   }
   return rounds;
 }

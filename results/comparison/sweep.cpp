@@ -27,7 +27,8 @@ std::vector<SweepCurve> sweep_curves(const std::vector<CaseComparison>& comparis
   std::vector<SweepCurve> curves;
   for (const auto& comparison : comparisons) {
     if (!comparison.first_of_case || comparison.key.point.empty()) { continue; }
-    const auto swept = swept_name(comparison.key);
+    const bool in_images = comparison.throughput_unit == images_unit;
+    const auto swept = swept_name(comparison.key) + (in_images ? "" : ", " + comparison.throughput_unit);
     for (const auto& arm : comparison.arms) {
       if (arm.throughputs.empty()) { continue; }
       const auto name = comparison.arm.empty()
@@ -162,9 +163,8 @@ std::string swept_name(CaseKey key) {
 void judge_sweeps(std::vector<CaseComparison>& comparisons, const Settings& settings) {
   std::map<const ArmSummary*, SweepStanding> standings;
   for (const auto& [name, points] : sweep_curves(comparisons)) {
-    const auto& best = *std::ranges::max_element(points, [](const SweptArm& a, const SweptArm& b) {
-      return a.arm->images_per_second < b.arm->images_per_second;
-    });
+    const auto& best = *std::ranges::max_element(
+        points, [](const SweptArm& a, const SweptArm& b) { return a.arm->throughput < b.arm->throughput; });
     const auto of_points = standings_of(points, best, settings);
     for (std::size_t i = 0; i < points.size(); ++i) {
       standings[points[i].arm] = {of_points[i],
@@ -194,8 +194,8 @@ std::vector<std::string> sweep_sentences(const std::vector<CaseComparison>& comp
       return point.arm->sweep && point.arm->sweep->standing == Standing::best;
     });
     if (best == points.end()) { continue; }
-    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {} images/s", name, best->at(),
-                                figure_words(best->arm->images_per_second.value_or(0)));
+    auto sentence = fmt::format("Sweep of {}: largest mean at {}, {} {}", name, best->at(),
+                                figure_words(best->arm->throughput.value_or(0)), best->arm->unit);
     if (const auto& ci = best->arm->sweep->ci) {
       sentence += fmt::format(" (95 % interval {} … {})", figure_words(ci->low), figure_words(ci->high));
     }

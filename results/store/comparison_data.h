@@ -50,11 +50,13 @@ struct ComparisonRow {
   std::int64_t trial = 0;    ///< its id in the database
   CaseKey case_key = {};
   ArmKey arm_key = {};
+  std::optional<double> throughput = {};  ///< as in Trial
+  std::string unit = {};
 };
 BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
                       (case_name, arm, pair, order, nodes, gpus_per_node, ranks_per_node, batch_size,
                        precision, backend, virtualization, oversubscribed, status, images_per_second, valid,
-                       started_at, boot_id, trial, case_key, arm_key))
+                       started_at, boot_id, trial, case_key, arm_key, throughput, unit))
 
 /// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {

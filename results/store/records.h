@@ -13,6 +13,9 @@
 
 namespace virtrain::results {
 
+/// The unit of a throughput that says none.
+inline constexpr const char* images_unit = "images/s";
+
 /// Facts of a host or guest by name: "kernel", "cpu_model", "driver", …
 using Fingerprint = std::map<std::string, std::string>;
 
@@ -69,14 +72,16 @@ struct Trial {
   nlohmann::json environment = nullptr;  ///< free facts of imported trials
   CaseKey case_key = {};
   ArmKey arm_key = {};
+  std::optional<double> throughput = {};  ///< where it is not in images/s
+  std::string unit = {};                  ///< of `throughput`: tokens/s, steps/s, …
 };
 BOOST_DESCRIBE_STRUCT(Trial, (),
                       (order, case_name, arm, pair, nodes, gpus_per_node, ranks_per_node, batch_size,
                        precision, backend, virtualization, oversubscribed, status, images_per_second,
                        started_at, ended_at, start_spread_ns, valid, invalid_reason, failed_stage,
-                       failure_reason, console_tail, environment, case_key, arm_key))
+                       failure_reason, console_tail, environment, case_key, arm_key, throughput, unit))
 
-/// Whether its throughput may be compared.
+/// Whether its images/s may be compared.
 inline bool is_usable(const Trial& trial) {
   return trial.status == Status::finished && trial.valid && trial.images_per_second.has_value();
 }

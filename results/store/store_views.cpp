@@ -21,7 +21,8 @@ std::size_t ViewRows::column(std::string_view name) const {
 const std::vector<std::string>& view_names() {
   static const std::vector<std::string> names = {
       "v_trial",     "v_trial_detail", "v_tenant",     "v_node", "v_rank",  "v_speedup", "v_vm_vs_bare_metal",
-      "v_telemetry", "v_probe",        "v_experiment", "v_fact", "v_event", "v_sample",  "v_security"};
+      "v_telemetry", "v_probe",        "v_experiment", "v_fact", "v_event", "v_sample",  "v_security",
+      "v_figure",    "v_setting"};
   return names;
 }
 

@@ -25,6 +25,14 @@ Cell throughput_cell(const std::optional<double>& value) {
   return cell(value, value && *value < 10 ? 3 : 1);
 }
 
+/// "1234.5 tokens/s"; empty for images/s, which have a column of their own.
+Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit) {
+  if (!throughput || unit.empty() || unit == images_unit) { return {}; }
+  auto result = throughput_cell(throughput);
+  result.text += " " + printable(unit);
+  return result;
+}
+
 Cell tenants_cell(const std::vector<TenantMean>& tenants) {
   Cell result;
   std::vector<std::string> texts;
@@ -94,6 +102,8 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
       cell(sweep_limit(arm, &Interval::high), 2),
       cell(arm.images_per_joule, 3),
       cell(arm.cpu_images_per_joule, 3),
+      other_unit_cell(arm.throughput, arm.unit),
+      arm.throughput && !arm.images_per_second ? silent_cell(arm.unit) : Cell{},
       cell(arm.images_per_currency_unit, arm.images_per_currency_unit.value_or(0) < 100 ? 3 : 0)};
   const bool is_judged = verdict && verdict->verdict != Verdict::not_comparable;
   add_limits(row, is_judged ? verdict->test->ci : std::nullopt);
@@ -246,6 +256,8 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
                    {"sweep_ci_high", "to", true, true},
                    {"images_per_joule", "images/J", true, true},
                    {"cpu_images_per_joule", "images/J of CPUs", true, true},
+                   {"throughput", "throughput", true, true},
+                   {"unit", "unit", false, true},
                    {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
   for (const char* key : {"ratio_ci_low", "ratio_ci_high", "speedup_ci_low", "speedup_ci_high",
                           "efficiency_ci_low", "efficiency_ci_high", "currency"}) {
@@ -312,9 +324,9 @@ Table costs_table(const std::vector<CaseComparison>& comparisons) {
 Table summary_table(const std::vector<CaseComparison>& comparisons) {
   const auto all = comparison_table(comparisons);
   const auto is_shown = [](const Column& column) {
-    static const std::set<std::string> shown{"case",    "arm",   "images_per_second",
-                                             "speedup", "ratio", "ratio_to",
-                                             "verdict", "sweep", "images_per_currency_unit"};
+    static const std::set<std::string> shown{
+        "case",    "arm",   "images_per_second",        "speedup",   "ratio", "ratio_to",
+        "verdict", "sweep", "images_per_currency_unit", "throughput"};
     return shown.contains(column.key);
   };
   Table table;
@@ -396,16 +408,19 @@ Table show_experiment(const Store& store, const std::string& id) {
                    {"nodes", "nodes", true},
                    {"status", "status"},
                    {"images_per_second", "images/s", true},
+                   {"throughput", "throughput", true, true},
+                   {"unit", "unit", false, true},
                    {"tenants", "of each tenant", true},
                    {"virtualization", "virtual"},
                    {"started_at", "started"},
                    {"remark", "remark"}};
   for (const auto& trial : store.trials(id)) {
-    table.rows.push_back({cell(trial.order), cell(trial.case_name), cell(trial.arm), cell(trial.pair),
-                          cell(trial.nodes), cell(to_string(trial.status)),
-                          throughput_cell(trial.images_per_second),
-                          tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization),
-                          cell(trial.started_at), cell(remark(trial))});
+    table.rows.push_back(
+        {cell(trial.order), cell(trial.case_name), cell(trial.arm), cell(trial.pair), cell(trial.nodes),
+         cell(to_string(trial.status)), throughput_cell(trial.images_per_second),
+         other_unit_cell(trial.throughput, trial.unit), trial.throughput ? silent_cell(trial.unit) : Cell{},
+         tenants_cell(tenant_values(store, trial.id)), cell(trial.virtualization), cell(trial.started_at),
+         cell(remark(trial))});
   }
   for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
   if (const auto probes = store.probes(id).size(); probes > 0) {

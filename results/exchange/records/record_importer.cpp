@@ -1,6 +1,7 @@
 #include "results/exchange/records/record_importer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 #include "common/text/printable.h"
@@ -84,6 +85,27 @@ void settle_arm(const ObjectReader& reader, Trial& trial) {
   }
 }
 
+/// A throughput has one unit; images/s have a field of their own.
+void settle_unit(const ObjectReader& reader, Trial& trial) {
+  constexpr std::size_t longest_unit = 32;
+  if (!trial.throughput && trial.unit.empty()) { return; }
+  if (!trial.throughput || trial.unit.empty()) {
+    reader.refuse("{} (give both throughput and unit: 1234.5 and tokens/s)",
+                  trial.throughput ? "throughput has no unit" : "unit is of a throughput, and there is none");
+  }
+  if (trial.images_per_second) {
+    reader.refuse("throughput and images_per_second are both given (allowed: one)");
+  }
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+  if (trial.unit.size() < 3 || trial.unit.size() > longest_unit || !trial.unit.ends_with("/s") ||
+      !std::ranges::all_of(trial.unit, is_plain)) {
+    reader.refuse_value("unit", "what is counted a second: images/s, tokens/s, samples/s, steps/s, B/s, …");
+  }
+  if (trial.unit != images_unit) { return; }
+  trial.images_per_second = std::exchange(trial.throughput, std::nullopt);
+  trial.unit.clear();
+}
+
 void settle_key(const ObjectReader& reader, Trial& trial) {
   settle_case(reader, trial);
   settle_arm(reader, trial);
@@ -152,9 +174,11 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   const auto tenants = reader.take_list("tenants");
   take_record(reader, trial);
   trial.precision = precision_name(trial.precision);
+  settle_unit(reader, trial);
   const bool has_key = std::ranges::any_of(key_fields, [&](const char* key) { return reader.has(key); });
   if (has_key) { settle_key(reader, trial); }
-  if (!reader.has("status")) { trial.status = trial.images_per_second ? Status::finished : Status::failed; }
+  const bool is_measured = trial.images_per_second || trial.throughput;
+  if (!reader.has("status")) { trial.status = is_measured ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
     reader.refuse("experiment {} has pair {} of case {} in the arm {} already", trial.experiment, *trial.pair,
@@ -165,7 +189,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   experiment.trials.push_back(id);
   for (const auto& tenant : tenants) { add_tenant(id, tenant, reader.position()); }
   ++report_.trials;
-  report_.missing += trial.images_per_second ? 0 : 1;
+  report_.missing += is_measured ? 0 : 1;
 }
 
 /// The trial's experiment, made here if no record did; its scenario and label must not contradict.

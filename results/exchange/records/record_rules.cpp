@@ -77,6 +77,7 @@ const RecordRules& rules_of<Trial>() {
                                   at_least("start_spread_ns", 0),
                                   one_of("virtualization", enum_names<Virtualization>()),
                                   counted_from("scale", 1),
+                                  {.key = "throughput", .least = least_speed, .most = most_speed},
                                   {.key = "level", .most = 1, .above = 0},
                                   {.key = "environment", .is_object = true}}};
   return rules;

@@ -53,10 +53,11 @@ bool needs_logarithm(double low, double high) {
   return low > 0 && high > most_of_linear * low;
 }
 
-void set_value_axis(Chart& chart, double low, double high) {
+void set_value_axis(Chart& chart, double low, double high, const std::string& unit) {
+  if (unit != images_unit) { chart.signals["value_title"] = "Throughput, " + unit; }
   if (needs_logarithm(low, high)) {
     chart.signals["values"] = {low / 1.2, high * 1.2};
-    chart.signals["value_title"] = "Throughput, images/s, logarithmic axis";
+    chart.signals["value_title"] = "Throughput, " + unit + ", logarithmic axis";
     chart.scales["v"] = "log";
     return;
   }

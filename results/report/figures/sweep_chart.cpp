@@ -17,7 +17,8 @@ std::vector<SweptFamily> swept_families(const ReportData& data) {
   std::vector<SweptFamily> families;
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case || comparison.key.point.empty()) { continue; }
-    const auto name = swept_name(comparison.key);
+    const bool in_images = comparison.throughput_unit == images_unit;
+    const auto name = swept_name(comparison.key) + (in_images ? "" : ", " + comparison.throughput_unit);
     auto known =
         std::ranges::find_if(families, [&](const SweptFamily& family) { return family.first == name; });
     if (known == families.end()) { known = families.insert(families.end(), {name, {}}); }
@@ -41,7 +42,7 @@ std::string keys_of(const SweptPoint& swept) {
 }
 
 void add_point(const SweptPoint& swept, const ArmSummary& arm, const ArmOrder& order, Chart& chart) {
-  const double value = *arm.images_per_second;
+  const double value = *arm.throughput;
   const auto& sweep = *arm.sweep;
   const auto limits = sweep.ci.value_or(Interval{value, value});
   const auto key = arm_key(order, arm.arm);
@@ -54,7 +55,7 @@ void add_point(const SweptPoint& swept, const ArmSummary& arm, const ArmOrder& o
        {"low", rounded(limits.low)},
        {"high", rounded(limits.high)},
        {"good", good},
-       {"tip", fmt::format("{}\n{}: {} images/s\n{}", to_text(swept), key.words, figure_words(value),
+       {"tip", fmt::format("{}\n{}: {} {}\n{}", to_text(swept), key.words, figure_words(value), arm.unit,
                            spaced(to_string(sweep.standing)))}});
   const auto limit = [&](double Interval::*side) {
     return cell(sweep.ci ? std::optional(*sweep.ci.*side) : std::nullopt, 2);
@@ -65,6 +66,8 @@ void add_point(const SweptPoint& swept, const ArmSummary& arm, const ArmOrder& o
 }
 
 Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t number) {
+  const auto& unit = family.second.front()->throughput_unit;
+  const bool in_images = unit == images_unit;
   Chart chart;
   chart.id = fmt::format("sweep-{}", number);
   chart.spec = "sweep";
@@ -72,7 +75,7 @@ Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t num
   chart.data["points"] = nlohmann::json::array();
   chart.table.columns = {{"at", "Point"},
                          {"arm", "Arm"},
-                         {"images_per_second", "Images/s", true},
+                         {"images_per_second", in_images ? "Images/s" : unit, true},
                          {"low", "95 % from", true},
                          {"high", "to", true},
                          {"standing", "Standing"}};
@@ -84,14 +87,14 @@ Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t num
     const auto& swept = comparison->key.point;
     chart.signals["keys"] = keys_of(swept);
     for (const auto& arm : comparison->arms) {
-      if (!arm.sweep || !arm.images_per_second) { continue; }
+      if (!arm.sweep || !arm.throughput) { continue; }
       add_point(swept, arm, order, chart);
-      const auto limits = arm.sweep->ci.value_or(Interval{*arm.images_per_second, *arm.images_per_second});
+      const auto limits = arm.sweep->ci.value_or(Interval{*arm.throughput, *arm.throughput});
       low = std::min(low, limits.low);
       high = std::max(high, limits.high);
     }
   }
-  set_value_axis(chart, low, high);
+  set_value_axis(chart, low, high, unit);
   chart.summary = join(sweep_sentences(comparisons), " ") + " Filled points are the best and those as good.";
   return chart;
 }

@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/units.h"
 #include "results/report/figures/figures.h"
 
@@ -18,16 +19,16 @@ struct ArmRow {
   std::vector<double> runs;
 };
 
-/// Every arm of every case that has a throughput, in plan order.
-std::vector<ArmRow> arm_rows(const ReportData& data, const ArmOrder& order) {
+/// Every arm of every case that has a throughput in this unit, in plan order.
+std::vector<ArmRow> arm_rows(const ReportData& data, const ArmOrder& order, const std::string& unit) {
   std::vector<ArmRow> rows;
   std::set<std::pair<std::string, std::string>> seen;
   for (const auto& comparison : data.comparisons) {
     for (const auto& arm : comparison.arms) {
-      if (!arm.images_per_second || *arm.images_per_second <= 0) { continue; }
+      if (arm.throughput.value_or(0) <= 0 || arm.unit != unit) { continue; }
       if (!seen.emplace(comparison.case_name, arm.arm).second) { continue; }
-      rows.push_back({comparison.case_name, arm_words(arm.arm), arm_key(order, arm.arm),
-                      *arm.images_per_second, arm.throughputs});
+      rows.push_back({comparison.case_name, arm_words(arm.arm), arm_key(order, arm.arm), *arm.throughput,
+                      arm.throughputs});
     }
   }
   return rows;
@@ -48,7 +49,8 @@ std::pair<double, double> slowest_and_fastest(const std::vector<ArmRow>& rows) {
   return {low, high};
 }
 
-void add_arm_row(const ArmRow& row, std::size_t position, bool first_of_case, Chart& chart) {
+void add_arm_row(const ArmRow& row, const std::string& unit, std::size_t position, bool first_of_case,
+                 Chart& chart) {
   const auto count = row.runs.size();
   chart.data["rows"].push_back(
       {{"case", first_of_case ? row.case_name : ""},
@@ -58,7 +60,7 @@ void add_arm_row(const ArmRow& row, std::size_t position, bool first_of_case, Ch
        {"first", first_of_case},
        {"value", rounded(row.mean)},
        {"words", figure_words(row.mean)},
-       {"tip", fmt::format("{}\n{}: {} images/s\n{} {}", row.case_name, row.arm, figure_words(row.mean),
+       {"tip", fmt::format("{}\n{}: {} {}\n{} {}", row.case_name, row.arm, figure_words(row.mean), unit,
                            count, count == 1 ? "trial" : "trials, mean")}});
   for (const double run : row.runs) {
     if (run > 0) {
@@ -74,32 +76,29 @@ void add_arm_row(const ArmRow& row, std::size_t position, bool first_of_case, Ch
                               cell(static_cast<std::int64_t>(count)), limit(least), limit(most)});
 }
 
-}  // namespace
-
-std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order) {
-  const auto rows = arm_rows(data, order);
-  if (rows.empty()) { return {}; }
+Chart chart_of(const std::vector<ArmRow>& rows, const std::string& unit, std::size_t number) {
+  const bool in_images = unit == images_unit;
   Chart chart;
-  chart.id = "throughput";
+  chart.id = in_images ? "throughput" : fmt::format("throughput-{}", number);
   chart.spec = "throughput";
-  chart.title = "Images per second of each case and arm";
+  chart.title = in_images ? "Images per second of each case and arm" : unit + " of each case and arm";
   chart.data = {{"rows", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
   chart.table.columns = {{"case", "Case"},
                          {"arm", "Arm"},
-                         {"images_per_second", "Images/s, mean", true},
+                         {"images_per_second", in_images ? "Images/s, mean" : unit + ", mean", true},
                          {"trials", "Trials", true},
                          {"slowest", "Slowest", true},
                          {"fastest", "Fastest", true}};
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    add_arm_row(rows[i], i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
+    add_arm_row(rows[i], unit, i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
     add_key(chart, rows[i].key);
   }
   const auto by_mean = [](const ArmRow& a, const ArmRow& b) { return a.mean < b.mean; };
   const auto [slowest, fastest] = std::minmax_element(rows.begin(), rows.end(), by_mean);
   chart.summary = fmt::format(
-      "From {} images/s ({}, {}) to {} ({}, {}): large marks are means of the valid trials, small ones the "
+      "From {} {} ({}, {}) to {} ({}, {}): large marks are means of the valid trials, small ones the "
       "trials.",
-      figure_words(slowest->mean), slowest->case_name, slowest->arm, figure_words(fastest->mean),
+      figure_words(slowest->mean), unit, slowest->case_name, slowest->arm, figure_words(fastest->mean),
       fastest->case_name, fastest->arm);
   const auto [low, high] = slowest_and_fastest(rows);
   const bool logarithmic = needs_logarithm(low, high);
@@ -107,8 +106,21 @@ std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& ord
   chart.signals = {
       {"count", rows.size()},
       {"domain", logarithmic ? nlohmann::json{low / 1.2, high * 1.2} : nlohmann::json{0, high * 1.04}},
-      {"axis_title", logarithmic ? "images/s, logarithmic axis" : "images/s"}};
-  return {chart};
+      {"axis_title", unit + (logarithmic ? ", logarithmic axis" : "")}};
+  return chart;
+}
+
+}  // namespace
+
+std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order) {
+  std::vector<std::string> units;
+  for (const auto& comparison : data.comparisons) { add_once(units, comparison.throughput_unit); }
+  std::vector<Chart> charts;
+  for (const auto& unit : units) {
+    const auto rows = arm_rows(data, order, unit);
+    if (!rows.empty()) { charts.push_back(chart_of(rows, unit, charts.size() + 1)); }
+  }
+  return charts;
 }
 
 }  // namespace virtrain::results

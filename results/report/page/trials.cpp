@@ -69,7 +69,8 @@ nlohmann::json row_of(const ReportTrial& one, std::size_t number, const Experime
           {"arm", arm_words(trial.arm)},
           {"pair", trial.pair ? std::to_string(*trial.pair) : ""},
           {"nodes", trial.nodes},
-          {"throughput", throughput_words(trial.images_per_second, trial.status)},
+          {"throughput", trial.throughput ? figure_words(*trial.throughput) + " " + trial.unit
+                                          : throughput_words(trial.images_per_second, trial.status)},
           {"tenants", tenants_words(one.tenants)},
           {"virtual", virtual_words(trial, experiment.label)},
           {"started", moment(trial.started_at)},

@@ -66,7 +66,8 @@ std::string interval_words(const Interval& interval) {
 
 std::string throughput_words(const CaseComparison& comparison, const std::string& arm) {
   for (const auto& one : comparison.arms) {
-    if (one.arm == arm && one.images_per_second) { return figure_words(*one.images_per_second); }
+    if (one.arm != arm || !one.throughput) { continue; }
+    return figure_words(*one.throughput) + (one.images_per_second ? "" : " " + one.unit);
   }
   return "";
 }

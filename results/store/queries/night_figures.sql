@@ -1,28 +1,34 @@
--- The figures of every night. Trials that failed or are not valid count for none.
+-- The figures of every night. Trials that failed or are not valid count for none, and two units make two figures.
 WITH good AS (
-  SELECT id, experiment_number AS night, "case", arm, pair, nodes, images_per_second, family, scale, point
+  SELECT id, experiment_number AS night, "case", arm, pair, nodes, coalesce(images_per_second, throughput) AS throughput,
+         coalesce(unit, 'images/s') AS unit, family, scale, point
   FROM trial
-  WHERE status = 'finished' AND valid = 1 AND images_per_second IS NOT NULL
+  WHERE status = 'finished' AND valid = 1 AND coalesce(images_per_second, throughput) IS NOT NULL
 ), mean AS (
-  SELECT night, "case", arm, nodes, max(family) AS family, max(scale) AS scale, max(coalesce(point, '')) AS point,
-         coalesce(avg(images_per_second) FILTER (WHERE pair IS NOT NULL), avg(images_per_second)) AS images_per_second
-  FROM good GROUP BY night, "case", arm
+  SELECT night, "case", arm, unit, nodes, max(family) AS family, max(scale) AS scale, max(coalesce(point, '')) AS point,
+         coalesce(avg(throughput) FILTER (WHERE pair IS NOT NULL), avg(throughput)) AS throughput
+  FROM good GROUP BY night, "case", arm, unit
 ), unpaired AS (
-  SELECT night, "case", arm, avg(ln(images_per_second)) AS log_mean FROM good
-  GROUP BY night, "case", arm HAVING count(pair) = 0
+  SELECT night, "case", arm, unit, avg(ln(throughput)) AS log_mean FROM good
+  GROUP BY night, "case", arm, unit HAVING count(pair) = 0
 )
-SELECT night, "case", arm, 'images_per_second', 'images/s', images_per_second, '' FROM mean
+SELECT night, "case", arm, CASE unit WHEN 'images/s' THEN 'images_per_second' ELSE 'throughput' END, unit, throughput, ''
+FROM mean
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio', '', exp(avg(ln(v.images_per_second / b.images_per_second))), ''
+SELECT v.night, v."case", v.arm, 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
+       exp(avg(ln(v.throughput / b.throughput))), ''
 FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair = v.pair AND b.arm = 'bare_metal'
-WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm
+  AND b.unit = v.unit
+WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm, v.unit
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio', '', exp(v.log_mean - b.log_mean), ''
-FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND b.arm = 'bare_metal'
+SELECT v.night, v."case", v.arm, 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
+       exp(v.log_mean - b.log_mean), ''
+FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND b.arm = 'bare_metal' AND b.unit = v.unit
 WHERE v.arm <> 'bare_metal'
 UNION ALL
-SELECT n.night, n."case", n.arm, 'efficiency', '', n.images_per_second / one.images_per_second / n.nodes, ''
-FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.scale = 1
+SELECT n.night, n."case", n.arm, 'efficiency' || CASE n.unit WHEN 'images/s' THEN '' ELSE ' of ' || n.unit END, '',
+       n.throughput / one.throughput / n.nodes, ''
+FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.unit = n.unit AND one.scale = 1
   AND one.family = n.family AND one.point = n.point
 WHERE n.nodes > 1 AND n.scale = n.nodes
 UNION ALL

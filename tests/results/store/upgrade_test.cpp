@@ -14,6 +14,7 @@
 #include "results/exchange/exchange.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
+#include "tests/support/file_size_limit.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
@@ -143,4 +144,42 @@ TEST_CASE("an upgrade makes fields of what names said, once") {
   CHECK(keys("arm = 'capped'") == Texts{"- - - vm - -"});
   CHECK(keys("arm = 'capped+idle'") == Texts{"- - - capped idle -"});
   CHECK(keys("arm = 'vm+h2d+d2h@12.5%'") == Texts{"- - - vm h2d+d2h 0.125"});
+}
+
+TEST_CASE("figures have a unit, a scope and settings; settings are rows") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  { const Store upgraded(file); }
+  const SQLite::Database database(file);
+  using Texts = std::vector<std::string>;
+  CHECK(
+      texts_of(
+          database,
+          "SELECT scope || ' ' || name || ' ' || unit || ' ' || value || ' ' || (json_extract(settings, "
+          "'$.batch_size') IS NOT NULL) FROM v_figure WHERE experiment = 'n00' AND arm = 'vm' ORDER BY 1") ==
+      Texts{"node triad B/s 15000000000.0 0", "rank step_p99 s 0.3 0", "rank throughput images/s 950.0 0",
+            "tenant throughput images/s 950.0 0", "trial throughput images/s 950.0 1"});
+  CHECK(texts_of(database,
+                 "SELECT key || '=' || value FROM v_setting WHERE experiment = 'sizes' AND case_name = "
+                 "'weak@vcpus=2,batch_size=16/2' AND arm = 'vm' AND pair = 1") ==
+        Texts{"sweep.vcpus=2", "sweep.batch_size=16"});
+  CHECK(
+      texts_of(
+          database,
+          "SELECT key || '=' || value FROM v_setting WHERE experiment = 'n00' AND arm = 'vm' ORDER BY 1") ==
+      Texts{"workload.backend=cpu", "workload.batch_size=4", "workload.precision=fp32", "workload.steps=2"});
+}
+
+TEST_CASE("an upgrade that fails leaves the old version whole") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  const auto before = schema_of(file);
+  {
+    const FileSizeLimit full(std::filesystem::file_size(file));
+    CHECK_THROWS_AS(Store(file), Error);
+  }
+  CHECK(schema_of(file) == before);
+  const SQLite::Database database(file);
+  CHECK(texts_of(database, "PRAGMA user_version") == std::vector<std::string>{"9"});
+  CHECK(texts_of(database, "SELECT count(*) FROM trial") == std::vector<std::string>{"187"});
 }
