@@ -43,7 +43,7 @@ LIES = {
     "probe_unit": ("valid", ""),
     "huge_facts": ("failed", "'kernel' is neither a short text nor a number"),
     "huge_images": ("failed", "where all steps have 20"),
-    "huge_seconds": ("failed", "'seconds' is made up"),
+    "huge_seconds": ("failed", "'seconds' must be a positive finite number of at most"),
     "huge_speed": ("invalid", "says 1e+308 images/s where its samples show "),
     "twice_the_speed": ("invalid", " images/s where its samples show "),
     "fast_samples": ("invalid", "since the barrier|of the host's clock"),
