@@ -75,8 +75,9 @@ bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
   } else if constexpr (std::is_floating_point_v<Value>) {
     if (!said.is_number()) { return false; }
     const auto number = said.get<double>();
-    const bool fits = std::isfinite(number) && number >= static_cast<double>(is.least) &&
-                      number <= static_cast<double>(is.most) && (!is.positive || number > 0);
+    const bool fits =
+        std::isfinite(number) && (is.least == INT64_MIN || number >= static_cast<double>(is.least)) &&
+        (is.most == INT64_MAX || number <= static_cast<double>(is.most)) && (!is.positive || number > 0);
     if (fits) { into = number; }
     return fits;
   } else if constexpr (std::is_same_v<Value, std::string>) {

@@ -34,6 +34,7 @@ TEST_CASE("a record is read by its description, and refused in words") {
   CHECK_FALSE(node.model);  // lenient: a value of another type counts as absent
   CHECK(node.name == "a");
   CHECK(refusal_of({{"vcpus", 1}, {"share", nullptr}, {"name", "a"}}).empty());
+  CHECK(refusal_of({{"vcpus", 1}, {"share", 1e308}, {"name", "a"}}).empty());  // no bound is named
   CHECK(refusal_of({{"name", "a"}}) == "'vcpus' must be a whole number from 1 to 8");
   for (const json& bad : {json(0), json(9), json("1"), json(1.0), json(UINT64_MAX), json(nullptr)}) {
     INFO(bad.dump());
