@@ -68,7 +68,7 @@ json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*memb
   return arms;
 }
 
-/// Of a throughput that is not in images/s.
+/// Adds a throughput that is not in images/s.
 void put_other_unit(json& object, const ArmSummary& arm) {
   if (!arm.throughput || arm.images_per_second) { return; }
   object["throughput"] = *arm.throughput;

@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "harness/experiment/cuda_host.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/programs.h"
 #include "harness/job/tenant_job.h"
 #include "harness/scenario/decode/decode.h"
 #include "tests/harness/agent/agent_process.h"
+#include "tests/support/temporary_folder.h"
 #include "vmctl/host/run_state.h"
 #include "vmctl/machine/inventory.h"
 
@@ -163,17 +166,21 @@ TEST_CASE("a tenant with backend cuda is run to its result (with a stand-in for 
     nodes[0].environment["NCCL_TOPO_FILE"] = "/run/nccl-topology.xml";
     const auto job =
         std::make_shared<TenantJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
-    const std::string stand_in = VIRTRAIN_BINARY_DIR "/fault-kit/virtrain-resnet50-cpu";
-    co_await job->launch(stand_in, 60s);
+    // It notes what it sees of the GPUs' environment, and goes on as the faults' trainer.
+    const TemporaryFolder folder;
+    const auto stand_in = folder.path / "trainer", seen = folder.path / "seen";
+    std::ofstream(stand_in) << "#!/bin/sh\necho \"$CUDA_VISIBLE_DEVICES $NCCL_TOPO_FILE\" > " << seen
+                            << "\nexec " VIRTRAIN_BINARY_DIR "/fault-kit/virtrain-resnet50-cpu \"$@\"\n";
+    std::filesystem::permissions(stand_in, std::filesystem::perms::owner_all);
+    co_await job->launch(stand_in.string(), 60s);
     co_await job->wait_for_hello(20s);
     co_await job->wait_for_ready(20s);
     co_await job->go();
     co_await job->wait_for_results(20s);
     const auto& rank = job->ranks().at(0);
-    CHECK((*rank.hello)["visible_gpus"] == "GPU-11111111-aaaa");
-    CHECK((*rank.hello)["nccl_topology"] == "/run/nccl-topology.xml");
+    CHECK(read_file(seen) == "GPU-11111111-aaaa /run/nccl-topology.xml\n");
     CHECK(rank.samples.size() == 2);
-    CHECK((*rank.result)["images_per_second"] == 40);
+    CHECK(rank.result->images_per_second == 40);
     const auto beside_others = trainer_command("trainer", placement.workload, 4, true);
     CHECK(beside_others.back() == "--steady_seconds=0");  // all are counted at the same time
     const auto command = trainer_command("trainer", placement.workload, 4);
