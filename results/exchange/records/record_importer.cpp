@@ -208,7 +208,8 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
         experiments_.erase(found);
         reader.refuse("no record before it names experiment {}, and this one has no scenario", id);
       }
-      store_.add_imported_experiment({.id = id, .scenario = scenario, .label = label, .status = Status::finished});
+      store_.add_imported_experiment(
+          {.id = id, .scenario = scenario, .label = label, .status = Status::finished});
       known = {scenario, label, {}};
       ++report_.experiments;
     }
