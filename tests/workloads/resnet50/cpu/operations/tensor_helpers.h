@@ -10,6 +10,8 @@
 
 namespace virtrain::resnet50::plain {
 
+using virtrain::Precision;  // for tests that use these namespaces alone
+
 /// To the nearest bf16, ties to even.
 inline float to_bf16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);

@@ -14,6 +14,7 @@
 // trainer's network (which is held against PyTorch elsewhere): proves what is fed to what, before any GPU has
 // run it.
 
+using virtrain::Precision;
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;
 using namespace virtrain::resnet50::cuda::plain;
