@@ -76,14 +76,14 @@ class Watcher:
     thread of its own, which waits for no program: on a busy host virsh takes seconds."""
 
     def __init__(self, run):
-        self.domains, self.ranks = {}, {}
+        self.domains, self.ranks, self.machines = {}, {}, {}
         self.bridges, self.networks = set(), set()
         self.sent_bytes = {}  # by host-side device: what its node has sent
         self.images = {}  # root image: its hash when a VM first ran from it
         self.faults = []
         self._run = run
         self._threads = [threading.Thread(target=self._watch, args=looks) for looks in (
-            (0.15, self._read_counters, self._look_for_ranks), (1.5, self._look_for_domains))]
+            (0.15, self._read_counters, self._look_for_ranks, self._look_for_qemu), (1.5, self._look_for_domains))]
         for thread in self._threads:
             thread.start()
 
@@ -91,6 +91,9 @@ class Watcher:
         for thread in self._threads:
             thread.join()
         assert not self.faults, self.faults
+        for name, domain in self.domains.items():
+            domain.qemu_arguments, cores = self.machines[name]
+            domain.vcpu_cores = set(cores.values())
 
     def _watch(self, pause_seconds, *looks):
         while self._run.process.poll() is None:
@@ -139,17 +142,19 @@ class Watcher:
                 root = xml.find("devices/disk/source").attrib["file"]
                 if root not in self.images:
                     self.images[root] = sha256(root)
-            self._look_at_qemu(self.domains[name])
         self.networks.update(n for n in outside.sh("virsh", "-q", "net-list", "--name", check=False).split()
                              if n.startswith("virtrain-"))
 
-    def _look_at_qemu(self, domain):
-        for pid in outside.sh("pgrep", "-f", f"guest={domain.name},", check=False).split():
+    def _look_for_qemu(self):
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                words = pathlib.Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
-                if not os.path.basename(words[0]).startswith("qemu-system"):
+                if not (folder / "comm").read_text().startswith("qemu-system"):
                     continue
-                domain.qemu_arguments = words
-                for task in pathlib.Path(f"/proc/{pid}/task").glob("*"):
+                words = (folder / "cmdline").read_bytes().decode().split("\0")
+                name = next((match[1] for word in words if (match := re.match(r"guest=([^,]+),", word))), "")
+                if not name.startswith(f"virtrain-{self._run.experiment}-"):
+                    continue
+                _, cores = self.machines.setdefault(name, (words, {}))
+                for task in (folder / "task").glob("*"):
                     if re.match(r"CPU \d+/", (task / "comm").read_text()):
-                        domain.vcpu_cores.add(allowed_cores((task / "status").read_text()))
+                        cores[task.name] = allowed_cores((task / "status").read_text())  # the last: libvirt pins a moment after the start

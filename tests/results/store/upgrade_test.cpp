@@ -146,7 +146,7 @@ TEST_CASE("an upgrade makes fields of what names said, once") {
   CHECK(keys("arm = 'vm+h2d+d2h@12.5%'") == Texts{"- - - vm h2d+d2h 0.125"});
 }
 
-TEST_CASE("figures have a unit, a scope and settings; settings are rows") {
+TEST_CASE("figures have a unit, a scope and settings, and settings are rows") {
   const TemporaryFolder folder;
   const auto file = make_old(folder.path);
   { const Store upgraded(file); }
