@@ -44,7 +44,7 @@ std::vector<ShippedScenario> shipped_scenarios() {
 std::string scenario_path(const std::string& given) {
   std::error_code unseen;
   const bool is_word = given != "-" && given.find('/') == std::string::npos;
-  if (!is_word || fs::exists(given, unseen)) { return given; }
+  if (!is_word || (given.ends_with(ending) && fs::exists(given, unseen))) { return given; }
   const auto folder = shipped_folder();
   if (folder.empty()) { return given; }
   const auto file = folder / (given.ends_with(ending) ? given : given + ending);

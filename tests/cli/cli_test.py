@@ -121,6 +121,8 @@ class BadInput(CommandLine):
         self.assertIn("quickstart", self.succeed("scenarios").out)
         by_name = self.succeed("validate", "quickstart").out
         self.assertEqual(by_name, self.succeed("validate", "quickstart.yaml").out.replace("quickstart.yaml:", "quickstart:"))
+        (self.folder / "quickstart").write_text("name: of-somebody-else\n")
+        self.assertEqual(virtrain("validate", "quickstart", cwd=self.folder).out, by_name, "a file of that name changes nothing")
         self.assertEqual(virtrain("validate", "./quickstart").status, 3, "a path is a path")
         self.assertEqual(virtrain("validate", "no-such-scenario").status, 3)
 
