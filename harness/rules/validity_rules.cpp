@@ -264,7 +264,8 @@ Words warm_ups_got_level(const TrialEvidence& trial) {
     const auto state = rank.result ? rank.result->steady_state : std::nullopt;
     if (!state || state->level.value_or(true)) { return ""; }
     const auto why = state->not_level.value_or(Words{});
-    return fmt::format("warm-up did not reach a steady state{}{}", why.empty() ? "" : ": ", join(why, ", "));
+    return fmt::format("warm-up did not reach a steady state{}{}", why.empty() ? "" : ": ",
+                       printable(join(why, ", ")));
   });
 }
 

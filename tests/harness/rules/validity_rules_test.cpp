@@ -149,6 +149,12 @@ const std::vector<Row>& rows() {
              {{"level", false}, {"not_level", {"sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"}}});
        },
        "b rank 0: warm-up did not reach a steady state: sm_clock_mhz falls by 3.1 % in 10 s (at most 1 %)"},
+      {"WARM-1",
+       [](Trial t) {
+         t.tenants[1].ranks[0].result->steady_state =
+             said<protocol::SteadyStateFound>({{"level", false}, {"not_level", {"\x1b[2J"}}});
+       },
+       "b rank 0: warm-up did not reach a steady state: \uFFFD[2J"},
       // As GpuTelemetry writes it where the library is not there, and as gpu_record() does for a lost GPU.
       {"NVML-1",
        [](Trial t) {
