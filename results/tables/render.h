@@ -53,6 +53,28 @@ struct Table {
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
 
+/// One column of tables whose rows are made of a `Row`: all that is known of it. Lambdas need no captures.
+template <typename Row>
+struct ColumnOf {
+  const char* key;
+  const char* head;
+  Cell (*cell)(const Row& row);
+  bool right = false;
+  bool hide_empty = false;
+};
+
+/// A table with a line for each of `rows`.
+template <typename Columns, typename Rows>
+Table table_of(const Columns& columns, const Rows& rows) {
+  Table table;
+  for (const auto& one : columns) { table.columns.push_back({one.key, one.head, one.right, one.hide_empty}); }
+  for (const auto& row : rows) {
+    auto& cells = table.rows.emplace_back();
+    for (const auto& one : columns) { cells.push_back(one.cell(row)); }
+  }
+  return table;
+}
+
 /// Whether a text gets an apostrophe in front in CSV: it starts as a formula does to a spreadsheet, or with
 /// an apostrophe.
 bool is_guarded(std::string_view text);

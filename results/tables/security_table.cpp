@@ -11,19 +11,6 @@
 namespace virtrain::results {
 namespace {
 
-const std::vector<Column> security_columns{{"arm", "arm"},
-                                           {"name", "probe"},
-                                           {"tenants", "who looks at what", false, true},
-                                           {"result", "result"},
-                                           {"control", "control"},
-                                           {"scanned", "", true, true},
-                                           {"total", "", true, true},
-                                           {"unit", "", false, true},
-                                           {"scanned_share", "scanned", true, true},
-                                           {"virtualization", "", false, true},
-                                           {"found", "found", false, true},
-                                           {"reason", "reason", false, true}};
-
 /// 1234567 as "1 MiB": of a scan nobody needs the last byte.
 std::string amount(double value, const std::string& unit) {
   if (unit != "B") { return fmt::format("{:.0f}", value); }
@@ -40,19 +27,33 @@ Cell share_of(const SecurityProbe& probe) {
           fmt::format("{:.0f} % of {}{}", share * 100, whole, probe.unit == "B" ? "" : " " + probe.unit)};
 }
 
+Cell control_of(const SecurityProbe& probe) {
+  return probe.control ? Cell{*probe.control, *probe.control ? "found" : "not found"} : Cell{};
+}
+
+using P = SecurityProbe;
+constexpr ColumnOf<P> security_columns[] = {
+    {"arm", "arm", [](const P& of) { return cell(of.arm); }},
+    {"name", "probe", [](const P& of) { return cell(of.name); }},
+    {"tenants", "who looks at what", [](const P& of) { return cell(of.tenants); }, false, true},
+    {"result", "result",
+     [](const P& of) {
+       return Cell{of.result, spaced(of.result)};
+     }},
+    {"control", "control", control_of},
+    {"scanned", "", [](const P& of) { return silent_cell(of.scanned); }, true, true},
+    {"total", "", [](const P& of) { return silent_cell(of.total); }, true, true},
+    {"unit", "", [](const P& of) { return silent_cell(of.unit); }, false, true},
+    {"scanned_share", "scanned", share_of, true, true},
+    {"virtualization", "", [](const P& of) { return silent_cell(of.virtualization); }, false, true},
+    {"found", "found", [](const P& of) { return cell(of.found); }, false, true},
+    {"reason", "reason", [](const P& of) { return cell(of.reason); }, false, true}};
+
 }  // namespace
 
 Table security_table(const std::vector<SecurityProbe>& probes) {
-  Table table;
+  auto table = table_of(security_columns, probes);
   table.title = "Isolation: what was tried, what was found, what could not be told";
-  table.columns = security_columns;
-  for (const auto& one : probes) {
-    const auto control = !one.control ? Cell{} : Cell{*one.control, *one.control ? "found" : "not found"};
-    table.rows.push_back({cell(one.arm), cell(one.name), cell(one.tenants),
-                          Cell{one.result, spaced(one.result)}, control, silent_cell(one.scanned),
-                          silent_cell(one.total), silent_cell(one.unit), share_of(one),
-                          silent_cell(one.virtualization), cell(one.found), cell(one.reason)});
-  }
   if (!table.rows.empty()) {
     table.notes.emplace_back(
         "control: a canary planted for the probe, which it must find in the same session; \"not found\" "
