@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -32,9 +34,14 @@ enum class FactRule {
 };
 VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
 
-/// How a scenario writes a number: as it is, as a size (of bytes, or of whole MiB), a rate, a share, or CPU
-/// time.
-enum class ValueUnit { none, bytes, mib, bytes_per_second, share, cores };
+/// How a scenario writes a number: as it is, as a size (of bytes, or of whole MiB), a rate, a share, CPU
+/// time, "250W" or "1410MHz".
+enum class ValueUnit { none, bytes, mib, bytes_per_second, share, cores, watts, megahertz };
+
+/// A word that people write where a scenario has another one, and what they mean by it.
+struct MeantWord {
+  const char *word, *meaning;
+};
 
 /// Facts about a field that everyone who reads, writes or compares it has to know.
 struct Property {
@@ -52,8 +59,11 @@ struct Property {
   const char* pattern = nullptr;    ///< of a text, for the schema
   bool (*fits)(const std::string&) = nullptr;  ///< the same, for the decoder
   const char* refusal = nullptr;               ///< what the decoder says after a text that does not fit
-  const char* absent = nullptr;                ///< what happens without it, where there is no default
-  const char* example = nullptr;               ///< as JSON, or plain text; null: the default
+  std::span<const MeantWord> meant = {};       ///< of an enumeration
+  /// Words of the record's key `kind` with which the field has a meaning; none: all of them.
+  std::array<const char*, 3> with_kind = {};
+  const char* absent = nullptr;        ///< what happens without it, where there is no default
+  const char* example = nullptr;       ///< as JSON, or plain text; null: the default
   std::optional<FactRule> guard = {};  ///< what the guard does where two trials differ; absent: nothing
   const char* why = nullptr;           ///< of `guard`
 };

@@ -15,94 +15,45 @@ namespace {
 
 using Values = std::map<std::string, std::string>;
 
-std::string shown_key(bool value) {
-  return value ? "true" : "false";
-}
-std::string shown_key(std::int64_t value) {
-  return std::to_string(value);
-}
-std::string shown_key(double value) {
-  return fmt::format("{}", value);
-}
-std::string shown_key(const std::string& value) {
-  return value;
-}
-std::string shown_key(const std::vector<std::string>& values) {
-  return join(values, ", ");
-}
-template <typename Enum>
-  requires std::is_enum_v<Enum>
-std::string shown_key(Enum value) {
-  return std::string(to_string(value));
-}
-
-/// Keys with their values, but for those that are as if they were not given.
-class KeyWriter {
- public:
-  explicit KeyWriter(Values& values) : values_(values) {}
-
-  template <typename T>
-  void add(const std::string& key, const T& value, const T& otherwise = {}) {
-    if (value != otherwise) { values_[key] = shown_key(value); }
-  }
-  template <typename T>
-  void add(const std::string& key, const std::optional<T>& value) {
-    if (value) { values_[key] = shown_key(*value); }
-  }
-
- private:
-  Values& values_;
-};
-
-void add_selection(KeyWriter& keys, const std::string& at, const DeviceSelection& select) {
-  keys.add(at + ".vendor", select.vendor);
-  keys.add(at + ".address", select.addresses);
-  keys.add(at + ".uuid", select.uuids);
-  keys.add(at + ".name", select.name);
-  keys.add(at + ".count", select.count);
-}
-
-/// All of them: which of the host's devices are taken from its drivers, and what is done to them. A test
-/// holds this against the keys that scenarios have.
-void add_devices(KeyWriter& keys, const Devices& devices) {
-  keys.add("devices.kind", devices.kind, DeviceKind::none);
-  add_selection(keys, "devices.select", devices.select);
-  keys.add("devices.type", devices.vgpu_type);
-  const std::string clique = devices.clique == vmctl::Clique::all           ? "all"
-                             : devices.clique == vmctl::Clique::same_switch ? "auto"
-                                                                            : "";
-  keys.add("devices.clique", clique);
-  keys.add("devices.vfio", devices.vfio, vmctl::Vfio::container);
-  keys.add("devices.spread", devices.spread);
-  const auto& settings = devices.settings;
-  keys.add("devices.settings.ecc", settings.ecc);
-  keys.add("devices.settings.persistence", settings.persistence);
-  keys.add("devices.settings.mig", settings.mig);
-  keys.add("devices.settings.power_limit", settings.power_limit_watts);
-  keys.add("devices.settings.graphics_clock", settings.graphics_clock_mhz);
-  keys.add("devices.settings.memory_clock", settings.memory_clock_mhz);
-  keys.add("devices.vgpu_scheduler", devices.vgpu_scheduler);
-  keys.add("devices.between_tenants", devices.between_tenants, vmctl::BetweenTenants::none);
-  keys.add("devices.licence_token", devices.licence_token);
-  if (!devices.nics) { return; }
-  keys.add("devices.nics.kind", std::optional(devices.nics->kind));
-  keys.add("devices.nics.per_node", std::optional(devices.nics->per_node));
-  add_selection(keys, "devices.nics.select", devices.nics->select);
+/// Every key of a record: which of the host's devices are taken from its drivers, and what is done to them. A
+/// record that may be absent says those, too, that are as if they were not given.
+template <DescribedRecord Record>
+void add_keys(Values& values, const std::string& at, const Record& record, bool with_defaults = false) {
+  for_each_field<Record>([&](const auto& field) {
+    const auto& value = record.*field.member;
+    using Value = std::remove_cvref_t<decltype(value)>;
+    if (field.is.key == nullptr) { return; }
+    const auto key = at + "." + field.is.key;
+    if constexpr (is_optional<Value>) {
+      if constexpr (DescribedRecord<typename Value::value_type>) {
+        if (value) { add_keys(values, key, *value, true); }
+      } else if (value) {
+        values[key] = value_text(value);
+      }
+    } else if constexpr (DescribedRecord<Value>) {
+      add_keys(values, key, value);
+    } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+      if (!value.empty()) { values[key] = join(value, ", "); }
+    } else if (with_defaults || value != Record().*field.member) {
+      values[key] = value_text(value);
+    }
+  });
 }
 
 /// Values of one tenant of a case, by key.
 Values values_of(const Case& placed, const Tenant& tenant) {
   Values values;
-  KeyWriter keys(values);
   for (const auto& [name, value] : tenant.workload.environment) { values["workload.env." + name] = value; }
   if (!placed.guest.is_mirror()) { values["guest.image"] = placed.guest.image; }
   if (placed.guest.nccl_topology.starts_with('/')) {
     values["guest.nccl_topology"] = placed.guest.nccl_topology;
   }
-  keys.add("guest.hugepages", placed.guest.hugepages);
-  keys.add("guest.memory_encryption", placed.guest.memory_encryption, vmctl::MemoryEncryption::none);
-  add_devices(keys, placed.devices);
-  keys.add("vgpu_type", tenant.vgpu_type);
+  if (placed.guest.hugepages) { values["guest.hugepages"] = value_text(true); }
+  if (placed.guest.memory_encryption != vmctl::MemoryEncryption::none) {
+    values["guest.memory_encryption"] = to_string(placed.guest.memory_encryption);
+  }
+  add_keys(values, "devices", placed.devices);
+  if (!tenant.vgpu_type.empty()) { values["vgpu_type"] = tenant.vgpu_type; }
   return values;
 }
 

@@ -3,8 +3,36 @@
 #include <algorithm>
 
 #include "common/contains.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
 
 namespace virtrain::harness {
+
+bool is_pci_address(const std::string& text) {
+  const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  Scanner in(text);
+  return !in.take_while(is_hex, 4, 4).empty() && in.take(":") && !in.take_while(is_hex, 2, 2).empty() &&
+         in.take(":") && (in.take("0") || in.take("1")) && !in.take_while(is_hex, 1, 1).empty() &&
+         in.take(".") && !in.take_while([](char c) { return c >= '0' && c <= '7'; }, 1, 1).empty() &&
+         in.at_end();
+}
+
+bool is_vgpu_parent(const std::string& text) {
+  constexpr std::size_t most_bytes = 64;
+  const auto is_part = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '.' || c == '-'; };
+  const bool is_name = text.size() <= most_bytes && !text.empty() && is_letter(text[0]) &&
+                       std::all_of(text.begin(), text.end(), is_part);
+  return is_name || is_pci_address(text);
+}
+
+bool is_pci_vendor(const std::string& text) {
+  Scanner in(text);
+  return in.take("0x") && !in.take_while(is_hex_digit, 4, 4).empty() && in.at_end();
+}
+
+bool is_gpu_uuid(const std::string& text) {
+  return text.starts_with("GPU-");
+}
 
 bool has_arm(const Scenario& scenario, const std::string& base) {
   return std::any_of(scenario.arms.begin(), scenario.arms.end(),

@@ -25,37 +25,109 @@ using Guest = vmctl::GuestSpec;
 using vmctl::mirror_image;
 using vmctl::Pinning;
 
+/// Whether it is "0000:17:00.0".
+bool is_pci_address(const std::string& text);
+/// Whether it is a PCI address, or the name of a parent of mediated devices, which need not be a PCI
+/// function.
+bool is_vgpu_parent(const std::string& text);
+/// Whether it is "0x10de", in either case.
+bool is_pci_vendor(const std::string& text);
+/// Whether it is "GPU-…".
+bool is_gpu_uuid(const std::string& text);
+
+inline constexpr std::int64_t most_nodes = 4096;
+inline constexpr std::int64_t most_per_node = 64;
+inline constexpr std::size_t most_type_bytes = 64;  ///< of a vGPU type's name or id
+
 /// Which devices of the host.
 struct DeviceSelection {
   bool operator==(const DeviceSelection&) const = default;
-  std::optional<std::string> vendor;   ///< PCI vendor id, "0x10de"
-  std::vector<std::string> addresses;  ///< PCI addresses; empty: any
-  std::vector<std::string> uuids;      ///< "GPU-…", as the driver says; empty: any
-  std::string name;                    ///< part of the device's name, "A100"; empty: any
-  std::optional<std::int64_t> count;   ///< at most so many of them
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<std::string>, vendor, {}, .text = "PCI vendor id", .key = "vendor", .most = 32,
+                 .fits = is_pci_vendor, .refusal = "is not a PCI vendor id such as 0x10de",
+                 .absent = "any vendor", .example = "0x10de");
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, count, {},
+                 .text = "Largest number of devices; the first ones by address are taken", .key = "count",
+                 .least = 1, .most = most_per_node * most_nodes, .absent = "all of them", .example = "4");
+  VIRTRAIN_FIELD(
+      std::vector<std::string>, addresses, {},
+      .text =
+          "PCI addresses of devices of any class; with kind vgpu also names of parents of mediated "
+          "devices",
+      .key = "address", .pattern = "^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\\.[0-7]$", .fits = is_pci_address,
+      .refusal = "a PCI address such as 0000:17:00.0", .absent = "any address",
+      .example = R"(["0000:17:00.0"])");
+  VIRTRAIN_FIELD(std::vector<std::string>, uuids, {}, .text = "UUIDs of GPUs, as nvidia-smi -L shows them",
+                 .key = "uuid", .pattern = "^GPU-", .fits = is_gpu_uuid,
+                 .refusal = "a GPU's UUID such as GPU-8f1c… (nvidia-smi -L shows them)", .absent = "any GPU",
+                 .example = R"(["GPU-8f1c2a4e-6b3d-4c5f-9a07-1d2e3f405162"])");
+  VIRTRAIN_FIELD(std::string, name, {}, .text = "Part of the device's name", .key = "name", .most = 128,
+                 .absent = "any name", .example = "A100");
 };
 
 /// Adapters that a node gets beside its GPUs.
 struct Nics {
   bool operator==(const Nics&) const = default;
-  NicKind kind = NicKind::passthrough;
-  std::int64_t per_node = 1;
-  DeviceSelection select;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(NicKind, kind, NicKind::passthrough,
+                 .text = "Whole adapters (passthrough), or virtual functions (vf)", .key = "kind",
+                 .required = true);
+  VIRTRAIN_FIELD(std::int64_t, per_node, 1, .text = "Adapters of each node", .key = "per_node", .least = 1,
+                 .most = 16);
+  VIRTRAIN_FIELD(DeviceSelection, select, {}, .text = "Which adapters of the host", .key = "select",
+                 .absent = "all RDMA adapters");
 };
 
+inline constexpr MeantWord meant_device_kinds[] = {
+    {"mig",
+     "a MIG-backed vGPU is kind vgpu with a type such as A100-2-10C, which virtrain doctor --devices lists; "
+     "MIG inside one VM is kind passthrough with settings.mig"},
+    {"mdev", "a mediated device is kind vgpu"},
+    {"sriov", "virtual functions are kind vf"}};
+
+/// Devices of a case's nodes.
 struct Devices {
   bool operator==(const Devices&) const = default;
-  DeviceKind kind = DeviceKind::none;
-  DeviceSelection select;
-  std::string vgpu_type;  ///< name or id; a tenant's own goes before it
-  vmctl::Clique clique = vmctl::Clique::off;
-  vmctl::Vfio vfio = vmctl::Vfio::container;
-  bool spread = false;  ///< parts of cards (vGPUs, virtual functions) go to as many cards as can be, not few
-  vmctl::DeviceSettings settings;  ///< of each GPU, in every arm; what is absent stays as it is found
-  std::optional<vmctl::VgpuScheduler> vgpu_scheduler = {};  ///< of each card; absent: as it is found
-  std::optional<Nics> nics;
-  vmctl::BetweenTenants between_tenants = vmctl::BetweenTenants::none;  ///< of the devices, not of nics
-  std::string licence_token = {};  ///< file for the vGPUs' licence client; empty: the guests need none
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(
+      DeviceKind, kind, DeviceKind::none,
+      .text = "Whole devices (passthrough), vGPUs (those backed by MIG too), virtual functions (vf), or none",
+      .key = "kind", .required = true, .meant = meant_device_kinds, .example = "passthrough");
+  VIRTRAIN_FIELD(DeviceSelection, select, {}, .text = "Which devices of the host", .key = "select",
+                 .with_kind = {"passthrough", "vgpu", "vf"}, .absent = "all GPUs");
+  VIRTRAIN_FIELD(std::string, vgpu_type, {},
+                 .text = "vGPU type by name or id; virtrain doctor --devices lists them", .key = "type",
+                 .most = most_type_bytes, .with_kind = {"vgpu"},
+                 .absent = "each tenant with vGPUs needs a vgpu_type", .example = "A100-20C");
+  VIRTRAIN_FIELD(vmctl::Clique, clique, vmctl::Clique::off,
+                 .text =
+                     "Which GPUs of a VM are told that they reach each other over PCIe: none (off), those "
+                     "below one switch (auto), or all",
+                 .key = "clique", .with_kind = {"passthrough"});
+  VIRTRAIN_FIELD(vmctl::Vfio, vfio, vmctl::Vfio::container,
+                 .text = "Interface of the kernel through which QEMU maps a guest's memory for its devices",
+                 .key = "vfio", .with_kind = {"passthrough"});
+  VIRTRAIN_FIELD(bool, spread, false,
+                 .text =
+                     "Whether a case's parts of cards (vGPUs, virtual functions) are on as many cards as "
+                     "possible (true), or on as few (false)",
+                 .key = "spread", .with_kind = {"vgpu", "vf"});
+  VIRTRAIN_FIELD(vmctl::DeviceSettings, settings, {}, .text = "Settings of each GPU, put back after the run",
+                 .key = "settings", .with_kind = {"passthrough", "vgpu"}, .absent = "as virtrain finds them");
+  VIRTRAIN_FIELD(std::optional<vmctl::VgpuScheduler>, vgpu_scheduler, {},
+                 .text = "How a card shares its time among vGPUs, put back after the run",
+                 .key = "vgpu_scheduler", .with_kind = {"vgpu"}, .absent = vmctl::as_found);
+  VIRTRAIN_FIELD(vmctl::BetweenTenants, between_tenants, vmctl::BetweenTenants::none,
+                 .text =
+                     "What happens to a device before each VM that gets it: none, reset, or erase (an NVMe "
+                     "disk is overwritten with zeros)",
+                 .key = "between_tenants", .with_kind = {"passthrough", "vf"});
+  VIRTRAIN_FIELD(std::string, licence_token, {},
+                 .text = "Absolute path of the vGPUs' client configuration token; it is never logged",
+                 .key = "licence_token", .most = 4096, .pattern = "^/.+$", .with_kind = {"vgpu"},
+                 .absent = "guests get no token", .example = "/etc/virtrain/client_configuration_token.tok");
+  VIRTRAIN_FIELD(std::optional<Nics>, nics, {}, .text = "RDMA adapters of each node, near its GPUs",
+                 .key = "nics", .with_kind = {"passthrough", "vgpu", "vf"}, .absent = "no adapters");
 };
 
 struct Tenant {

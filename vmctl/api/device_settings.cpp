@@ -46,12 +46,10 @@ DeviceSettings parse_settings_answer(const std::string& line) {
   if (cells.size() != 4) {
     throw Error("read a GPU's settings", ErrorCode::protocol, "nvidia-smi answered: " + printable(line));
   }
-  return {switch_in(trim(cells[0])),
-          switch_in(trim(cells[1])),
-          switch_in(trim(cells[2])),
-          number_in(trim(cells[3])),
-          {},
-          {}};
+  return {.power_limit_watts = number_in(trim(cells[3])),
+          .ecc = switch_in(trim(cells[0])),
+          .persistence = switch_in(trim(cells[1])),
+          .mig = switch_in(trim(cells[2]))};
 }
 
 std::vector<std::vector<std::string>> settings_commands(const std::string& gpu, const DeviceSettings& now,

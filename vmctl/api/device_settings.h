@@ -8,17 +8,35 @@
 #include <vector>
 
 #include "common/enum_text.h"
+#include "common/model/described.h"
 
 namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
+/// What a scenario's setting means where it is absent.
+inline constexpr const char* as_found = "as virtrain finds it";
+
 /// GPU settings that change what is measured. Absent: unknown, not supported, or left as it is.
 struct DeviceSettings {
-  std::optional<bool> ecc, persistence, mig;
-  std::optional<double> power_limit_watts;
-  /// Locked; nvidia-smi sets them and cannot say them.
-  std::optional<std::int64_t> graphics_clock_mhz, memory_clock_mhz;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<double>, power_limit_watts, {}, .text = "Largest power draw",
+                 .key = "power_limit", .least = 1, .most = 10'000, .unit = ValueUnit::watts,
+                 .absent = as_found, .example = "250W");
+  // nvidia-smi locks the clocks and cannot say them.
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, graphics_clock_mhz, {},
+                 .text = "Clock at which the GPU is locked", .key = "graphics_clock", .least = 1,
+                 .most = 10'000, .unit = ValueUnit::megahertz, .absent = as_found, .example = "1410MHz");
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, memory_clock_mhz, {},
+                 .text = "Clock at which the GPU's memory is locked");
+  VIRTRAIN_FIELD(std::optional<bool>, ecc, {}, .text = "Error correction of the GPU's memory", .key = "ecc",
+                 .absent = as_found);
+  VIRTRAIN_FIELD(std::optional<bool>, persistence, {},
+                 .text = "Whether the driver keeps the GPU's state while nobody holds it",
+                 .key = "persistence",
+                 .absent = "on with power_limit or graphics_clock, else as virtrain finds it");
+  VIRTRAIN_FIELD(std::optional<bool>, mig, {}, .text = "Multi-instance GPU", .key = "mig",
+                 .absent = as_found);
   bool operator==(const DeviceSettings&) const = default;
   bool empty() const { return *this == DeviceSettings(); }
 };

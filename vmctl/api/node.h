@@ -57,6 +57,9 @@ struct GuestNetwork {
                  .example = "9000");
 };
 
+/// Bytes a second that a limit may say; tc takes no more as a 64-bit rate in bits.
+inline constexpr std::int64_t least_rate = 1LL << 10, most_rate = 1LL << 40;
+
 /// Upper bounds for one node, VM and slice alike; absent: unbounded.
 struct NodeLimits {
   bool operator==(const NodeLimits&) const = default;
@@ -66,10 +69,12 @@ struct NodeLimits {
                  .key = "cpu", .unit = ValueUnit::cores, .absent = "no limit", .example = "50%");
   VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_read, {},
                  .text = "Bytes a second that a node reads from its disks", .key = "disk_read",
-                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
+                 .least = least_rate, .most = most_rate, .unit = ValueUnit::bytes_per_second,
+                 .absent = "no limit", .example = "100MiB/s");
   VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_write, {},
                  .text = "Bytes a second that a node writes to its disks", .key = "disk_write",
-                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
+                 .least = least_rate, .most = most_rate, .unit = ValueUnit::bytes_per_second,
+                 .absent = "no limit", .example = "100MiB/s");
   VIRTRAIN_FIELD(std::optional<std::uint64_t>, disk_read_iops, {},
                  .text = "Reads a second from a node's disks", .key = "disk_read_iops", .least = 1,
                  .most = 1'000'000'000, .absent = "no limit", .example = "500");
@@ -77,11 +82,11 @@ struct NodeLimits {
                  .text = "Writes a second to a node's disks", .key = "disk_write_iops", .least = 1,
                  .most = 1'000'000'000, .absent = "no limit", .example = "500");
   VIRTRAIN_FIELD(std::optional<std::uint64_t>, network_in, {}, .text = "Bytes a second that a node receives",
-                 .key = "network_in", .unit = ValueUnit::bytes_per_second, .absent = "no limit",
-                 .example = "100MiB/s");
+                 .key = "network_in", .least = least_rate, .most = most_rate,
+                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
   VIRTRAIN_FIELD(std::optional<std::uint64_t>, network_out, {}, .text = "Bytes a second that a node sends",
-                 .key = "network_out", .unit = ValueUnit::bytes_per_second, .absent = "no limit",
-                 .example = "100MiB/s");
+                 .key = "network_out", .least = least_rate, .most = most_rate,
+                 .unit = ValueUnit::bytes_per_second, .absent = "no limit", .example = "100MiB/s");
   VIRTRAIN_FIELD(std::optional<double>, llc, {},
                  .text = "Share of each last-level cache that a node may fill, by resctrl", .key = "llc",
                  .least = 0, .most = 1, .unit = ValueUnit::share, .absent = "no limit", .example = "50%");

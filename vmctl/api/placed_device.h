@@ -11,9 +11,10 @@ namespace virtrain::vmctl {
 /// Whether GPUs are told that they reach each other over PCIe (the NVIDIA driver cannot see that in a VM).
 enum class Clique {
   off,
-  same_switch,  ///< those below one PCIe switch
-  all,          ///< all of a VM
+  auto_,  ///< those below one PCIe switch
+  all,    ///< all of a VM
 };
+VIRTRAIN_DESCRIBE_ENUM(Clique, off, auto_, all)
 
 /// Through which of the kernel's interfaces QEMU maps a guest's memory for a device.
 VIRTRAIN_ENUM_CLASS(Vfio, container, iommufd)

@@ -19,8 +19,12 @@ About about(const Property& is);
 void read_environment(MapReader& in, const Property& is, Variables& into);
 /// A text that is one of few words or has a form.
 void read_text(MapReader& in, const Property& is, std::string& into);
+/// A list of texts that have a form, each of them once.
+void read_texts(MapReader& in, const Property& is, std::vector<std::string>& into);
 /// A number of bytes a second, "100MiB/s".
 std::optional<std::uint64_t> read_rate(MapReader& in, const Property& is);
+/// A number with its unit, "250W", and as many decimals at most.
+std::optional<double> read_quantity(MapReader& in, const Property& is, std::size_t decimals);
 
 /// A number as its unit has it. CPU time depends on the node's cores: whoever
 /// knows them reads it.
@@ -28,6 +32,11 @@ template <typename Number>
 std::optional<Number> read_number(MapReader& in, const Property& is, const About& about) {
   const Range range{is.least, is.most};
   if (is.unit == ValueUnit::cores) { return std::nullopt; }
+  if (is.unit == ValueUnit::watts || is.unit == ValueUnit::megahertz) {
+    constexpr std::size_t decimals = std::is_same_v<Number, double> ? 3 : 0;
+    const auto quantity = read_quantity(in, is, decimals);
+    return quantity ? std::optional(static_cast<Number>(*quantity)) : std::nullopt;
+  }
   if constexpr (std::is_same_v<Number, double>) {
     return is.unit == ValueUnit::share
                ? in.share(is.key, static_cast<double>(is.least), static_cast<double>(is.most), about)
@@ -52,14 +61,38 @@ std::vector<std::string> scenario_words(const Property& is) {
   return words;
 }
 
+template <typename T>
+inline constexpr bool is_optional_record = false;
+template <DescribedRecord Record>
+inline constexpr bool is_optional_record<std::optional<Record>> = true;
+template <typename T>
+inline constexpr bool is_optional_enum = false;
+template <DescribedEnum E>
+inline constexpr bool is_optional_enum<std::optional<E>> = true;
+
 template <DescribedRecord Record>
 void read_fields(MapReader& in, Record& into);
 
 template <typename Value>
 void read_field(MapReader& in, const Property& is, Value& into) {
-  About of_field = in.describes() ? about(is) : About{.text = is.text};
+  About of_field = in.describes() ? about(is) : About{.text = is.text, .meant = is.meant};
   if constexpr (std::is_same_v<Value, std::optional<bool>>) {
     if (const auto word = in.one_of(is.key, {"off", "on"}, of_field)) { into = *word == 1; }
+  } else if constexpr (std::is_same_v<Value, std::optional<std::string>>) {
+    std::string text;
+    read_text(in, is, text);
+    if (!text.empty()) { into = std::move(text); }
+  } else if constexpr (is_optional_enum<Value>) {
+    using Enum = typename Value::value_type;
+    if (const auto word = in.one_of(is.key, scenario_words<Enum>(is), of_field)) {
+      into = enum_values<Enum>()[*word];
+    }
+  } else if constexpr (is_optional_record<Value>) {
+    if (const auto child = in.child(is.key, of_field)) {
+      MapReader inner(*child, is.key, in.diagnostics());
+      read_fields(inner, into.emplace());
+      inner.finish();
+    }
   } else if constexpr (is_optional<Value>) {
     if (const auto value = read_number<typename Value::value_type>(in, is, of_field)) { into = *value; }
   } else if constexpr (std::is_same_v<Value, bool>) {
@@ -76,6 +109,8 @@ void read_field(MapReader& in, const Property& is, Value& into) {
     }
   } else if constexpr (std::is_same_v<Value, std::string>) {
     read_text(in, is, into);
+  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+    read_texts(in, is, into);
   } else if constexpr (std::is_same_v<Value, Variables>) {
     read_environment(in, is, into);
   } else {
@@ -84,15 +119,22 @@ void read_field(MapReader& in, const Property& is, Value& into) {
   }
 }
 
-/// Reads every field that has a key; what the file does not say stays as it is.
-template <DescribedRecord Record>
-void read_fields(MapReader& in, Record& into) {
+/// Reads every field that has a key; what the file does not say stays as it is. `adjust` may change a row for
+/// this file, and says whether the field is read here.
+template <DescribedRecord Record, typename Adjust>
+void read_fields(MapReader& in, Record& into, Adjust&& adjust) {
   for_each_field<Record>([&](const auto& field) {
     if (field.is.required) { in.require(field.is.key); }
   });
   for_each_field<Record>([&](const auto& field) {
-    if (field.is.key != nullptr) { read_field(in, field.is, into.*field.member); }
+    auto is = field.is;
+    if (is.key != nullptr && adjust(is)) { read_field(in, is, into.*field.member); }
   });
+}
+
+template <DescribedRecord Record>
+void read_fields(MapReader& in, Record& into) {
+  read_fields(in, into, [](const Property&) { return true; });
 }
 
 }  // namespace virtrain::harness

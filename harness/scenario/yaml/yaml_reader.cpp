@@ -405,8 +405,8 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
   const auto found = std::find(allowed.begin(), allowed.end(), *value);
   if (found != allowed.end()) { return static_cast<std::size_t>(found - allowed.begin()); }
   const auto near = meant_word(*value, allowed);
-  const auto known = std::ranges::find(about.meant, *value, &std::pair<std::string, std::string>::first);
-  const auto advice = known != about.meant.end() ? "; " + known->second
+  const auto known = std::ranges::find(about.meant, std::string_view(*value), &MeantWord::word);
+  const auto advice = known != about.meant.end() ? std::string("; ") + known->meaning
                       : near                     ? "; did you mean " + *near + "?"
                                                  : "";
   refuse(key, "{}: {} is not allowed (allowed: {}{})", key, shown(*value), join(allowed, ", "), advice);

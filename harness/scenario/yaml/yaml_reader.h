@@ -8,12 +8,14 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
 #include "common/enum_text.h"
+#include "common/model/described.h"
 #include "harness/scenario/yaml/scenario_keys.h"
 
 namespace virtrain::harness {
@@ -109,7 +111,7 @@ struct About {
   Schema example = nullptr;       ///< null: made from the default, the allowed words or a mapping's keys
   const char* pattern = nullptr;  ///< of a text, for the schema; the reader's own refusal has words
   /// Other words that people write for one of several, and what they mean.
-  std::vector<std::pair<std::string, std::string>> meant = {};
+  std::span<const MeantWord> meant = {};
 };
 
 /// Reads one YAML mapping strictly. Every getter marks its key as known; finish() refuses the rest, with the

@@ -79,14 +79,14 @@ Scenario with_every_key() {
   Scenario scenario;
   Case placed;
   auto& devices = placed.devices;
-  const DeviceSelection select{"0x10de", {"0000:17:00.0"}, {"GPU-1"}, "A100", 1};
+  const DeviceSelection select{"0x10de", 1, {"0000:17:00.0"}, {"GPU-1"}, "A100"};
   devices.kind = DeviceKind::vgpu;
   devices.select = select;
   devices.vgpu_type = "A100-20C";
   devices.clique = vmctl::Clique::all;
   devices.vfio = vmctl::Vfio::iommufd;
   devices.spread = true;
-  devices.settings = {true, true, true, 300.0, 1400, std::nullopt};
+  devices.settings = {300.0, 1400, std::nullopt, true, true, true};
   devices.vgpu_scheduler = vmctl::VgpuScheduler::equal_share;
   devices.nics = Nics{NicKind::vf, 2, select};
   devices.nics->select.uuids.clear();

@@ -329,7 +329,7 @@ TEST_CASE("cliques, and parents of mediated devices that are no PCI functions") 
   const auto devices = [](const std::string& text) {
     return decode_scenario(small_scenario("devices: " + text + "\n"), "x.yaml").devices;
   };
-  CHECK(devices("{kind: passthrough, clique: auto}").clique == vmctl::Clique::same_switch);
+  CHECK(devices("{kind: passthrough, clique: auto}").clique == vmctl::Clique::auto_);
   CHECK(devices("{kind: passthrough, clique: all}").clique == vmctl::Clique::all);
   CHECK(devices("{kind: passthrough, clique: off}").clique == vmctl::Clique::off);
   CHECK(devices("{kind: passthrough}").vfio == vmctl::Vfio::container);

@@ -33,7 +33,7 @@ const HypervisorVersions newest{"11.3.0", "QEMU 10.0.13"};
 TEST_CASE("each limit of a version: named with the version that can, and gone with it") {
   const std::vector<Row> rows = {
       {GrantKind::mdev, Clique::off, {"3.1.0", newest.hypervisor}, "6.12.0", "need libvirt 3.2"},
-      {GrantKind::passthrough, Clique::same_switch, {"8.1.0", newest.hypervisor}, "6.12.0", "from 8.2 on"},
+      {GrantKind::passthrough, Clique::auto_, {"8.1.0", newest.hypervisor}, "6.12.0", "from 8.2 on"},
       {GrantKind::passthrough, Clique::off, {"8.6.0", newest.hypervisor}, "6.12.0", "takes libvirt 8.7"},
       {GrantKind::vendor_vfio, Clique::off, {"9.6.0", newest.hypervisor}, "6.12.0", "needs libvirt 9.7"},
       {GrantKind::vendor_vfio, Clique::off, newest, "6.0.0-1-amd64", "needs Linux 6.1"},

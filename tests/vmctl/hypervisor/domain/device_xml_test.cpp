@@ -136,8 +136,8 @@ TEST_CASE("cliques join NVIDIA's GPUs below one switch, or all of them, and neve
   const auto far = whole("hgx-h200", "0000:30:00.0");
   const auto nic = whole("hgx-h200", "0000:19:00.0");
   using Numbers = std::vector<int>;
-  CHECK(cliques({near, far, nearer, nic}, Clique::same_switch) == Numbers{0, -1, 0, -1});
-  CHECK(cliques({near, far, nic}, Clique::same_switch) == Numbers{-1, -1, -1});
+  CHECK(cliques({near, far, nearer, nic}, Clique::auto_) == Numbers{0, -1, 0, -1});
+  CHECK(cliques({near, far, nic}, Clique::auto_) == Numbers{-1, -1, -1});
   CHECK(cliques({near, far, nic}, Clique::all) == Numbers{0, 0, -1});
   CHECK(cliques({near, nic}, Clique::all) == Numbers{-1, -1});
   CHECK(cliques({near, nearer}, Clique::off) == Numbers{-1, -1});

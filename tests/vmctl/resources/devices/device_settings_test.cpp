@@ -26,31 +26,36 @@ TEST_CASE("nvidia-smi's answer: switches, watts, and what a card does not offer"
 }
 
 TEST_CASE("only what differs is set, with persistence on first and off last") {
-  const DeviceSettings now{true, false, false, 300.0, {}, {}};
+  const DeviceSettings now{.power_limit_watts = 300.0, .ecc = true, .persistence = false, .mig = false};
   CHECK(settings_commands("0", now, now).empty());
   CHECK(settings_commands("0", now, {}).empty());
-  CHECK(settings_commands("0", now, {false, true, {}, 250.0, 1410, 1593}) ==
+  CHECK(settings_commands("0", now,
+                          {.power_limit_watts = 250.0,
+                           .graphics_clock_mhz = 1410,
+                           .memory_clock_mhz = 1593,
+                           .ecc = false,
+                           .persistence = true}) ==
         std::vector<Command>{{"nvidia-smi", "-i", "0", "-pm", "1"},
                              {"nvidia-smi", "-i", "0", "-e", "0"},
                              {"nvidia-smi", "-i", "0", "-pl", "250"},
                              {"nvidia-smi", "-i", "0", "-lgc", "1410,1410"},
                              {"nvidia-smi", "-i", "0", "-lmc", "1593,1593"}});
-  CHECK(settings_commands("0", {{}, true, {}, 300.0, 1410, {}}, {{}, false, {}, 250.0, {}, {}}) ==
+  CHECK(settings_commands("0", {.power_limit_watts = 300.0, .graphics_clock_mhz = 1410, .persistence = true},
+                          {.power_limit_watts = 250.0, .persistence = false}) ==
         std::vector<Command>{{"nvidia-smi", "-i", "0", "-pl", "250"},
                              {"nvidia-smi", "-i", "0", "-rgc"},
                              {"nvidia-smi", "-i", "0", "-pm", "0"}});
 }
 
 TEST_CASE("what did not become as wanted is said and what nobody asked for is not") {
-  const DeviceSettings now{true, false, false, 249.8, {}, {}};
+  const DeviceSettings now{.power_limit_watts = 249.8, .ecc = true, .persistence = false, .mig = false};
   CHECK(settings_differences({}, now).empty());
-  CHECK(settings_differences({true, {}, {}, 250.0, {}, {}}, now).empty());
-  const auto found = settings_differences({false, {}, {}, 200.0, {}, {}}, now);
+  CHECK(settings_differences({.power_limit_watts = 250.0, .ecc = true}, now).empty());
+  const auto found = settings_differences({.power_limit_watts = 200.0, .ecc = false}, now);
   REQUIRE(found.size() == 2);
   CHECK(found[0] == "ECC is on where off was asked for");
   CHECK(found[1] == "power limit is 249.8 W where 200 W was asked for");
-  CHECK(settings_differences({true, {}, {}, {}, {}, {}}, {}).at(0) ==
-        "ECC is not offered where on was asked for");
+  CHECK(settings_differences({.ecc = true}, {}).at(0) == "ECC is not offered where on was asked for");
 }
 
 TEST_CASE("a power limit that was forgotten is set again, and one that cannot be is no failure") {
@@ -77,7 +82,8 @@ TEST_CASE("a power limit that was forgotten is set again, and one that cannot be
 }
 
 TEST_CASE("settings come through the journal unchanged") {
-  const DeviceSettings some{true, false, {}, 249.5, 1410, {}};
+  const DeviceSettings some{
+      .power_limit_watts = 249.5, .graphics_clock_mhz = 1410, .ecc = true, .persistence = false};
   using SettingsChange = Change<DeviceSettings>;
   for (const auto& change : {SettingsChange{}, SettingsChange{some, {}}, SettingsChange{{}, some}}) {
     CHECK(from_state<SettingsChange>(to_state(change)) == change);
