@@ -88,14 +88,14 @@ bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
     for (const auto& word : said) {
       if (word.is_string()) { into.push_back(word.get<std::string>()); }
     }
-    return true;
+    return is.lenient || into.size() == said.size();
   } else {
     if (!said.is_object()) { return false; }
     for (const auto& [name, value] : said.items()) {
-      typename Value::mapped_type number{};
-      if (read_value(value, is, number)) { into[name] = number; }
+      typename Value::mapped_type item{};
+      if (read_value(value, is, item)) { into[name] = item; }
     }
-    return true;
+    return is.lenient || into.size() == said.size();
   }
 }
 
@@ -117,6 +117,8 @@ std::string allowed_words(const Property& is) {
            : has_least           ? fmt::format("{} of at least {}", kind, is.least)
            : has_most            ? fmt::format("{} of at most {}", kind, is.most)
                                  : std::string(kind);
+  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+    return "a list of texts";
   } else {
     return "an object";
   }

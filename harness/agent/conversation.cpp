@@ -21,6 +21,7 @@
 #include "common/system/time.h"
 #include "common/text/cpu_list.h"
 #include "common/text/printable.h"
+#include "harness/agent/messages.h"
 #include "harness/agent/pci_report.h"
 #include "harness/agent/telemetry.h"
 
@@ -34,19 +35,15 @@ constexpr std::size_t output_chunk_bytes = 32768;
 /// How long output may go on after its process has ended (a grandchild holds the pipe).
 constexpr std::chrono::milliseconds output_grace{500};
 
-std::vector<std::string> string_list(const nlohmann::json& message, const char* name) {
-  std::vector<std::string> words;
-  const auto list = message.find(name);
-  if (list == message.end() || !list->is_array()) {
-    throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' is missing or not a list", name));
+/// The answer to `read_file`. Throws Error.
+Frame file_frame(const std::string& path, std::int64_t id) {
+  auto content = read_file(path, max_body_bytes);
+  if (!content) {
+    throw Error("read " + path, ErrorCode::io, errno == EFBIG ? "over 1 MiB" : "cannot be read");
   }
-  for (const auto& word : *list) {
-    if (!word.is_string()) {
-      throw Error("read frame", ErrorCode::protocol, fmt::format("'{}' holds more than text", name));
-    }
-    words.push_back(word.get<std::string>());
-  }
-  return words;
+  auto frame = make_frame("file", id);
+  frame.body = std::move(*content);
+  return frame;
 }
 
 /// Holds the connection while it writes.
@@ -106,49 +103,44 @@ asio::awaitable<void> Agent::Conversation::handle(Frame request) {
   } catch (const std::exception& error) {
     failure = error.what();  // of this request only, fields of the wrong type included
   }
-  co_await connection_->send(make_frame("failed", integer_field(request.message, "id"), "message", failure));
+  Frame frame = message::frame_of(message::Failed{failure}, integer_field(request.message, "id"));
+  co_await connection_->send(std::move(frame));
 }
 
 asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Frame& request) {
-  const auto& message = request.message;
-  const std::int64_t id = integer_field(message, "id");
-  if (type == "hello") {
-    co_await connection_->send(
-        make_frame("hello", id, "nonce", string_field(message, "nonce"), "facts", read_node_facts()));
+  const std::int64_t id = integer_field(request.message, "id");
+  std::optional<Frame> answer;
+  if (type == message::Hello::type) {
+    answer = message::frame_of(message::read<message::Hello>(request), id);
+    answer->message["facts"] = read_node_facts();
   } else if (type == "ping") {
-    co_await connection_->send(make_frame("pong", id, "t_ns", monotonic_ns(), "wall_ns", wall_ns()));
-  } else if (type == "start") {
+    answer = message::frame_of(message::Pong{monotonic_ns(), wall_ns()}, id);
+  } else if (type == message::Start::type) {
     co_await start(request);
-  } else if (type == "stdin") {
+  } else if (type == message::Stdin::type) {
     feed_stdin(request);
-  } else if (type == "signal") {
+  } else if (type == message::Signal::type) {
     const auto child = children_.find(id);
     if (child != children_.end() && !child->second.exit_status) {
-      ::kill(-child->second.pid, static_cast<int>(integer_field(message, "signal")));
+      ::kill(-child->second.pid, static_cast<int>(message::read<message::Signal>(request).signal));
     }
   } else if (type == "sweep") {
-    co_await connection_->send(make_frame("swept", id, "count", kill_descendants()));
-  } else if (type == "read_file") {
-    auto content = read_file(string_field(message, "path"), max_body_bytes);
-    if (!content) {
-      throw Error("read " + string_field(message, "path"), ErrorCode::io,
-                  errno == EFBIG ? "over 1 MiB" : "cannot be read");
-    }
-    auto answer = make_frame("file", id);
-    answer.body = std::move(*content);
-    co_await connection_->send(std::move(answer));
+    answer = message::frame_of(message::Swept{kill_descendants()}, id);
+  } else if (type == message::ReadFile::type) {
+    answer = file_frame(message::read<message::ReadFile>(request).path, id);
   } else if (type == "pci_functions") {
-    auto answer = make_frame("pci", id);
-    answer.body = pci_report(vmctl::read_pci_functions("/"));
-    co_await connection_->send(std::move(answer));
-  } else if (type == "write_file") {
-    write_file_atomically(string_field(message, "path"), request.body,
-                          static_cast<mode_t>(message.value("mode", 0644)));
-    co_await connection_->send(make_frame("written", id));
-  } else if (type == "reach") {
-    spawn(reach(id, string_field(message, "address"), integer_field(message, "deadline_ms")));
-  } else if (type == "telemetry") {
-    spawn(sample_telemetry(integer_field(message, "period_ms"), parse_cpu_list(message.value("cores", ""))));
+    answer = make_frame("pci", id);
+    answer->body = pci_report(vmctl::read_pci_functions("/"));
+  } else if (type == message::WriteFile::type) {
+    const auto file = message::read<message::WriteFile>(request);
+    write_file_atomically(file.path, request.body, static_cast<mode_t>(file.mode.value_or(0644)));
+    answer = make_frame("written", id);
+  } else if (type == message::Reach::type) {
+    const auto wanted = message::read<message::Reach>(request);
+    spawn(reach(id, wanted.address, wanted.deadline_ms));
+  } else if (type == message::SampleTelemetry::type) {
+    const auto wanted = message::read<message::SampleTelemetry>(request);
+    spawn(sample_telemetry(wanted.period_ms, parse_cpu_list(wanted.cores.value_or(""))));
   } else if (type == "rsh_output" || type == "rsh_exit") {
     const auto client = rsh_clients_.find(id);
     // Not awaited: one that reads nothing must not hold up the requests that end it.
@@ -158,20 +150,15 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
   } else {
     throw Error("handle request", ErrorCode::protocol, fmt::format("unknown type '{}'", printable(type)));
   }
+  if (answer) { co_await connection_->send(std::move(*answer)); }
 }
 
 // --- processes
 
 asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   const std::int64_t id = integer_field(request.message, "id");
-  ProcessSpec spec{string_list(request.message, "argv"), {}};
-  const auto environment = request.message.value("environment", nlohmann::json::object());
-  if (!environment.is_object()) {
-    throw Error("read frame", ErrorCode::protocol, "'environment' is not an object");
-  }
-  for (const auto& [name, value] : environment.items()) {
-    if (value.is_string()) { spec.environment[name] = value.get<std::string>(); }
-  }
+  auto wanted = message::read<message::Start>(request);
+  ProcessSpec spec{std::move(wanted.argv), std::move(wanted.environment).value_or(Variables())};
   for (const auto& [name, value] : rsh_socket_.environment()) { spec.environment[name] = value; }
   if (children_.contains(id)) {
     throw Error("start process", ErrorCode::protocol, fmt::format("id {} is taken", id));
@@ -183,7 +170,8 @@ asio::awaitable<void> Agent::Conversation::start(Frame& request) {
   child.standard_input =
       std::make_unique<asio::posix::stream_descriptor>(io_, started.standard_input.release());
   child.changed = std::make_unique<asio::steady_timer>(io_, asio::steady_timer::time_point::max());
-  co_await connection_->send(make_frame("started", id, "pid", started.pid, "t_ns", monotonic_ns()));
+  Frame frame = message::frame_of(message::Started{started.pid, monotonic_ns()}, id);
+  co_await connection_->send(std::move(frame));
   spawn(relay_output(id, "stdout", std::move(started.standard_output)));
   spawn(relay_output(id, "stderr", std::move(started.standard_error)));
   spawn(report_exit(id));
@@ -194,7 +182,7 @@ void Agent::Conversation::feed_stdin(const Frame& request) {
   if (found == children_.end()) { return; }
   auto& child = found->second;
   child.input += request.body;
-  child.input_ends = child.input_ends || request.message.value("eof", false);
+  child.input_ends = child.input_ends || message::read<message::Stdin>(request).eof.value_or(false);
   if (!std::exchange(child.is_fed, true)) { spawn(write_input(found->first)); }
 }
 
@@ -223,8 +211,7 @@ asio::awaitable<void> Agent::Conversation::relay_output(std::int64_t id, const c
     const std::size_t got =
         co_await pipe.async_read_some(asio::buffer(chunk), asio::redirect_error(asio::use_awaitable, end));
     if (end) { break; }
-    auto frame = make_frame("output", id, "stream", stream_name, "t_ns", monotonic_ns());
-    frame.body = chunk.substr(0, got);
+    auto frame = message::frame_of(message::Output{stream_name, monotonic_ns()}, id, chunk.substr(0, got));
     ++child.held_up;
     co_await connection_->send(std::move(frame));
     --child.held_up;
@@ -252,7 +239,8 @@ asio::awaitable<void> Agent::Conversation::report_exit(std::int64_t id) {
     co_await (drained() || grace.async_wait(asio::redirect_error(asio::use_awaitable, cancelled)));
   } while (!ended_ && child.open_outputs > 0 && child.held_up > 0 && ++rounds < most_rounds);
   if (!ended_) {
-    co_await connection_->send(make_frame("exit", id, "status", *child.exit_status, "t_ns", monotonic_ns()));
+    Frame frame = message::frame_of(message::Exit{*child.exit_status, monotonic_ns()}, id);
+    co_await connection_->send(std::move(frame));
   }
 }
 
@@ -293,7 +281,7 @@ asio::awaitable<void> Agent::Conversation::reach(std::int64_t id, std::string ad
   const bool reached = !bad_address && (!result || result == asio::error::connection_refused);
   // g++ 12 destroys conditional temporaries inside a co_await expression twice, so the text has a name.
   const std::string why = reached ? "" : result.message();
-  Frame answer = make_frame("reached", id, "reached", reached, "message", why);
+  Frame answer = message::frame_of(message::Reached{reached, why}, id);
   co_await connection_->send(std::move(answer));
 }
 
@@ -301,9 +289,9 @@ asio::awaitable<void> Agent::Conversation::sample_telemetry(std::int64_t period_
   const std::int64_t request = ++telemetry_requests_;
   asio::steady_timer timer(io_);
   while (!ended_ && request == telemetry_requests_) {
-    auto values = read_telemetry("/", cores);
-    co_await connection_->send(
-        make_frame("telemetry", 0, "t_ns", monotonic_ns(), "values", std::move(values)));
+    auto frame = message::frame_of(message::Telemetry{monotonic_ns()});
+    frame.message["values"] = read_telemetry("/", cores);
+    co_await connection_->send(std::move(frame));
     timer.expires_after(std::chrono::milliseconds(std::max<std::int64_t>(period_ms, 100)));
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -328,11 +316,12 @@ asio::awaitable<void> Agent::Conversation::relay_rsh(RshClient socket) {
   const Closing at_the_end{socket};
   spawn(write_queued_of(socket));
   const Frame request = co_await socket->receive();
-  if (!rsh_socket_.knows(string_field(request.message, "secret"))) { co_return; }
+  auto wanted = message::read<message::Rsh>(request);
+  if (!rsh_socket_.knows(std::exchange(wanted.secret, std::nullopt).value_or(""))) { co_return; }
   const std::int64_t id = next_rsh_id_++;
   rsh_clients_[id] = socket;
-  co_await connection_->send(make_frame("rsh", id, "host", string_field(request.message, "host"), "command",
-                                        string_field(request.message, "command")));
+  Frame frame = message::frame_of(wanted, id);
+  co_await connection_->send(std::move(frame));
   // The shim sends nothing more; the end of its stream means that mpirun has given up on it.
   bool gone = false;
   try {

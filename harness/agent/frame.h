@@ -17,13 +17,6 @@ struct Frame {
   std::size_t wire_bytes = 0;  ///< as it was received, header included
 };
 
-inline void set_fields(nlohmann::json&) {}
-template <typename Value, typename... Rest>
-void set_fields(nlohmann::json& message, const char* key, Value&& value, Rest&&... rest) {
-  message[key] = std::forward<Value>(value);
-  set_fields(message, std::forward<Rest>(rest)...);
-}
-
 /// Wire format, little endian: magic u32, version u16, zero u16, JSON length u32, body length u32, JSON,
 /// body.
 inline constexpr std::uint32_t frame_magic = 0x4d525456;  // "VTRM"
@@ -50,13 +43,9 @@ class FrameDecoder {
   std::size_t taken_ = 0;  ///< of buffer_, by frames that have been handed out
 };
 
-/// A message of this type about request, process or shell `id`, with further fields as key, value, key,
-/// value, …. (Plain arguments: g++ 12 miscompiles initializer lists inside co_await expressions.)
-template <typename... KeysAndValues>
-Frame make_frame(const char* type, std::int64_t id, KeysAndValues&&... keys_and_values) {
-  Frame frame{{{"type", type}, {"id", id}}, {}};
-  set_fields(frame.message, std::forward<KeysAndValues>(keys_and_values)...);
-  return frame;
+/// A message of this type about request, process or shell `id`; messages.h has those with further fields.
+inline Frame make_frame(const char* type, std::int64_t id) {
+  return {{{"type", type}, {"id", id}}, {}};
 }
 
 /// Checked access to an untrusted message; throws Error(protocol) naming the field.

@@ -16,7 +16,7 @@
 #include "common/error.h"
 #include "common/files/unique_fd.h"
 #include "common/text/text.h"
-#include "harness/agent/frame.h"
+#include "harness/agent/messages.h"
 #include "harness/agent/rsh_socket.h"
 
 namespace {
@@ -58,11 +58,11 @@ int relay(int socket) {
       const auto type = harness::string_field(frame->message, "type");
       if (type == "rsh_exit") {
         write_all(STDERR_FILENO, frame->body);
-        return static_cast<int>(harness::integer_field(frame->message, "status"));
+        return static_cast<int>(harness::message::read<harness::message::RshExit>(*frame).status);
       }
       if (type == "rsh_output") {
-        write_all(frame->message.value("stream", "") == "stderr" ? STDERR_FILENO : STDOUT_FILENO,
-                  frame->body);
+        const auto output = harness::message::read<harness::message::RshOutput>(*frame);
+        write_all(output.stream == "stderr" ? STDERR_FILENO : STDOUT_FILENO, frame->body);
       }
     }
     const auto got = ::read(socket, chunk, sizeof chunk);
@@ -84,9 +84,8 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + 2, argv + argc);
     const auto socket = connect_to_agent();
-    write_all(socket.get(),
-              harness::encode(harness::make_frame("rsh", 0, "host", argv[1], "command", join(words, " "),
-                                                  "secret", variable(harness::rsh_secret_variable))));
+    const harness::message::Rsh wanted{argv[1], join(words, " "), variable(harness::rsh_secret_variable)};
+    write_all(socket.get(), harness::encode(harness::message::frame_of(wanted)));
     return relay(socket.get());
   } catch (const std::exception& error) {
     fmt::print(stderr, "virtrain-rsh: {}\n", error.what());

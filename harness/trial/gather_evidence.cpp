@@ -13,7 +13,7 @@ NodeEvidence node_evidence(LiveTrial& trial, const TrialNode& node) {
   const auto& live = node.live;
   const auto& placed = *live.placement;
   auto seen = placed_evidence(placed, trial.context.host.numa_nodes_of(placed.cores));
-  seen.boot_id = live.facts.value("boot_id", "");
+  seen.boot_id = live.report.boot_id.value_or("");
   seen.has_own_kernel = live.made.has_own_kernel;
   seen.missing_devices = node.topology.missing;
   seen.guest_gpu_numa_nodes = node.topology.gpu_numa_nodes;

@@ -74,7 +74,7 @@ asio::awaitable<void> LiveNodes::reach_agent(LiveNode& node) {
           : slice_agent_deadline;
   std::string failure;
   try {
-    node.facts = co_await node.agent->handshake(deadline);
+    node.report = co_await node.agent->handshake(deadline);
     node.agent_ready_seconds = static_cast<double>(monotonic_ns() - node.started_ns) * 1e-9;
     co_return;
   } catch (const Error& error) {

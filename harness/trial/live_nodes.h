@@ -1,7 +1,6 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
-#include <nlohmann/json.hpp>
 
 #include <memory>
 #include <string>
@@ -19,7 +18,7 @@ struct LiveNode {
   std::string domain_xml;                    ///< see vmctl::NodeStream
   std::int64_t started_ns = 0;
   double agent_ready_seconds = 0;
-  nlohmann::json facts;  ///< what its agent says of it
+  NodeReport report;  ///< of its agent
   std::shared_ptr<AgentClient> agent;
   std::shared_ptr<LooseCalls> looks;  ///< at its counters, of all nodes that are removed together
 

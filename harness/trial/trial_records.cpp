@@ -19,14 +19,6 @@ namespace {
 
 constexpr double most_images_per_second = std::numeric_limits<double>::max();
 
-/// A fact of a node's; nothing where it is no whole number that fits.
-std::optional<std::int64_t> optional_count(const nlohmann::json& facts, const char* name) {
-  const auto found = facts.find(name);
-  if (found == facts.end() || !found->is_number_integer()) { return std::nullopt; }
-  const auto count = found->get<std::int64_t>();
-  return count > 0 ? std::optional(count) : std::nullopt;
-}
-
 results::Node record_of(const LiveNode& live) {
   const auto& made = live.made;
   results::Node record;
@@ -34,24 +26,22 @@ results::Node record_of(const LiveNode& live) {
   record.kind = made.kind;
   if (made.has_own_kernel) {
     record.domain_name = made.name;
-    record.guest_boot_id = live.facts.value("boot_id", "");
+    record.guest_boot_id = live.report.boot_id.value_or("");
   }
   record.domain_uuid = made.uuid;
-  record.hostname = live.facts.value("hostname", "");
+  record.hostname = live.report.hostname.value_or("");
   record.cores = format_cpu_list(made.cores);
   record.memory_bytes = static_cast<std::int64_t>(made.memory_bytes);
   if (made.numa_node) { record.numa_node = *made.numa_node; }
-  record.cpuset_read_back = live.facts.value("cpus", "");
-  record.memory_limit_read_back_bytes = optional_count(live.facts, "memory_limit_bytes");
-  record.kernel = live.facts.value("kernel", "");
+  record.cpuset_read_back = live.report.cpus.value_or("");
+  record.memory_limit_read_back_bytes = live.report.memory_limit_bytes;
+  record.kernel = live.report.kernel.value_or("");
   record.console_log = made.log;
   record.domain_xml = live.domain_xml;
   record.agent_ready_seconds = live.agent_ready_seconds;
   record.clock_offset_ns = live.agent->clock().offset_ns;
   record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
-  for (const auto& [name, value] : live.facts.items()) {
-    record.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
-  }
+  for (const auto& [name, value] : live.report.facts) { record.fingerprint[name] = value; }
   if (!made.network_medium.empty()) { record.fingerprint["network_medium"] = made.network_medium; }
   return record;
 }

@@ -61,7 +61,7 @@ LIES = {
     "pong_clock": ("failed", "which is more than 1 h from now"),
     # names
     "fact_without_name": ("failed", "'' is not a name"),
-    "facts_of_zero": ("failed", "'boot_id' is not text"),
+    "facts_of_zero": ("failed", "'boot_id' must be text"),
     "metric_without_name": ("failed", "'' is not a name"),
     "metric_names": ("failed", "is not a name"),
     "escapes": ("invalid", "ran on "),

@@ -20,6 +20,7 @@
 #include "common/text/units.h"
 #include "harness/agent/frame.h"
 #include "harness/agent/telemetry.h"
+#include "tests/support/made_frame.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;

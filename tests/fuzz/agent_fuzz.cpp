@@ -191,14 +191,14 @@ struct Trial {
   asio::io_context io;
   std::shared_ptr<AgentClient> client;
   std::shared_ptr<TenantJob> job;
-  json facts;
+  NodeReport report;
   std::vector<results::Telemetry> telemetry;
   std::vector<results::Probe> probes;
   bool finished = false;
 };
 
 asio::awaitable<void> converse(Trial& trial) {
-  trial.facts = co_await trial.client->handshake(seconds(5));
+  trial.report = co_await trial.client->handshake(seconds(5));
   co_await trial.client->pci_functions();
   const std::vector<std::string> probe{"probe"};
   const auto lines = co_await run_in_node(trial.io, trial.client, probe, seconds(5));
@@ -251,9 +251,7 @@ class Database {
     results::Node node;
     node.name = "t1n1";
     node.kind = "vm";
-    for (const auto& [name, value] : trial.facts.items()) {
-      node.fingerprint[name] = value.is_string() ? value.get<std::string>() : value.dump();
-    }
+    for (const auto& [name, value] : trial.report.facts) { node.fingerprint[name] = value; }
     for (const auto& [name, value] : gpu_facts(ranks)) { node.fingerprint[name] = value; }
     const auto row = store_.save_node(tenant_, node);
     store_.add_telemetry(row, trial.telemetry);

@@ -17,6 +17,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/agent/client/agent_reports.h"
+#include "harness/agent/messages.h"
 #include "harness/agent/pci_report.h"
 
 namespace virtrain::harness {
@@ -34,15 +35,15 @@ std::string make_nonce() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-/// The message of an answer, to be shown.
-std::string words_of_agent(const Frame& answer) {
+/// What an agent says of a failure, to be shown.
+std::string words_of_agent(const std::optional<std::string>& message) {
   constexpr std::size_t most_bytes = 1000;
-  return printable(text_in(answer.message, "message"), most_bytes);
+  return printable(message.value_or(""), most_bytes);
 }
 
-OutputStream stream_of(const nlohmann::json& message) {
-  return string_field(message, "stream") == "stderr" ? OutputStream::standard_error
-                                                     : OutputStream::standard_output;
+/// The stream of an output by its word.
+OutputStream stream_of(const std::string& word) {
+  return word == "stderr" ? OutputStream::standard_error : OutputStream::standard_output;
 }
 
 }  // namespace
@@ -54,7 +55,7 @@ AgentClient::AgentClient(asio::io_context& io, std::string node, UniqueFd channe
       announcement_(io, asio::steady_timer::time_point::max()),
       silence_watch_(io) {}
 
-asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
+asio::awaitable<NodeReport> AgentClient::handshake(milliseconds deadline) {
   last_heard_ns_ = monotonic_ns();
   // Each task keeps this object and the connection alive until it has seen the end.
   const auto keep = [self = shared_from_this()](std::exception_ptr) {};
@@ -76,18 +77,18 @@ asio::awaitable<nlohmann::json> AgentClient::handshake(milliseconds deadline) {
   if (lost_) { throw Error(operation, ErrorCode::io, *lost_); }
 
   // An announcement may belong to an earlier conversation: only an answer to our nonce proves a live agent.
-  const std::string nonce = make_nonce();
-  const Frame hello = co_await request(make_frame("hello", 0, "nonce", nonce), deadline);
-  if (string_field(hello.message, "nonce") != nonce) {
+  const message::Hello question{make_nonce()};
+  const Frame hello = co_await request(message::frame_of(question), deadline);
+  if (message::read<message::Hello>(hello).nonce != question.nonce) {
     throw Error(operation, ErrorCode::protocol, "nonce mismatch in the reply to hello");
   }
   co_await synchronize_clock(8);
   asio::co_spawn(io_, watch_silence(), keep);
-  const auto facts = hello.message.find("facts");
-  if (facts == hello.message.end() || !facts->is_object()) {
+  const auto& facts = member(hello.message, "facts");
+  if (!facts.is_object()) {
     throw Error(operation, ErrorCode::protocol, "its reply to hello has no facts about the node");
   }
-  co_return checked_facts(*facts);
+  co_return checked_facts(facts);
 }
 
 asio::awaitable<void> AgentClient::receive_frames() {
@@ -174,26 +175,29 @@ void AgentClient::dispatch(Frame frame) {
   if (type == "announce") {
     announced_ = true;
     announcement_.cancel();
-  } else if (type == "output") {
+  } else if (type == message::Output::type) {
     const auto process = processes_.find(id);
     if (process != processes_.end() && process->second.on_output) {
-      process->second.on_output(stream_of(frame.message), frame.body,
-                                time_of_message(integer_field(frame.message, "t_ns")));
+      const auto output = message::read<message::Output>(frame);
+      process->second.on_output(stream_of(output.stream), frame.body, time_of_message(output.t_ns));
     }
-  } else if (type == "exit") {
+  } else if (type == message::Exit::type) {
     const auto process = processes_.find(id);
     if (process == processes_.end()) { return; }
-    const auto status = checked_exit_status(integer_field(frame.message, "status"));
+    const auto exit = message::read<message::Exit>(frame);
     const auto events = std::move(process->second);
     processes_.erase(process);
-    if (events.on_exit) { events.on_exit(status); }
-  } else if (type == "telemetry") {
+    if (events.on_exit) { events.on_exit(static_cast<int>(exit.status)); }
+  } else if (type == message::Telemetry::type) {
     if (on_telemetry) {
       on_telemetry(checked_readings(frame.message.value("values", nlohmann::json::object())),
-                   time_of_message(integer_field(frame.message, "t_ns")));
+                   time_of_message(message::read<message::Telemetry>(frame).t_ns));
     }
-  } else if (type == "rsh") {
-    if (on_rsh) { on_rsh(id, string_field(frame.message, "host"), string_field(frame.message, "command")); }
+  } else if (type == message::Rsh::type) {
+    if (on_rsh) {
+      auto wanted = message::read<message::Rsh>(frame);
+      on_rsh(id, std::move(wanted.host), std::move(wanted.command));
+    }
   } else if (type == "rsh_closed") {
     if (on_rsh_closed) { on_rsh_closed(id); }
   } else if (const auto pending = pending_.find(id); pending != pending_.end() && !pending->second->reply) {
@@ -252,14 +256,14 @@ asio::awaitable<Frame> AgentClient::request(Frame frame, milliseconds deadline) 
     throw Error(what, ErrorCode::timeout, fmt::format("no answer within {} ms", deadline.count()));
   }
   Frame reply = std::move(*pending->reply);
-  if (string_field(reply.message, "type") == "failed") {
-    throw Error(what, ErrorCode::io, words_of_agent(reply));
+  if (string_field(reply.message, "type") == message::Failed::type) {
+    throw Error(what, ErrorCode::io, words_of_agent(message::read<message::Failed>(reply).message));
   }
   co_return reply;
 }
 
 asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, ProcessEvents events) {
-  Frame frame = make_frame("start", 0, "argv", spec.argv, "environment", spec.environment);
+  Frame frame = message::frame_of(message::Start{spec.argv, spec.environment});
   const std::int64_t id = next_id_;  // request() takes this one
   processes_[id] = std::move(events);
   try {
@@ -272,18 +276,18 @@ asio::awaitable<std::int64_t> AgentClient::start(const ProcessSpec& spec, Proces
 }
 
 asio::awaitable<void> AgentClient::write_stdin(std::int64_t process, std::string bytes, bool end_of_file) {
-  Frame frame = make_frame("stdin", process, "eof", end_of_file);
-  frame.body = std::move(bytes);
+  Frame frame = message::frame_of(message::Stdin{end_of_file}, process, std::move(bytes));
   co_await send(std::move(frame));
 }
 
 asio::awaitable<void> AgentClient::signal(std::int64_t process, int signal_number) {
-  co_await send(make_frame("signal", process, "signal", signal_number));
+  Frame frame = message::frame_of(message::Signal{signal_number}, process);
+  co_await send(std::move(frame));
 }
 
 asio::awaitable<std::int64_t> AgentClient::sweep() {
   const Frame reply = co_await request(make_frame("sweep", 0), request_deadline);
-  const auto count = integer_field(reply.message, "count");
+  const auto count = message::read<message::Swept>(reply).count;
   if (count < 0 || count > most_processes) {
     throw Error("ask the agent of " + node_ + " to sweep", ErrorCode::protocol,
                 fmt::format("it claims to have ended {} processes", count));
@@ -292,7 +296,8 @@ asio::awaitable<std::int64_t> AgentClient::sweep() {
 }
 
 asio::awaitable<std::string> AgentClient::read_file(std::string path) {
-  Frame reply = co_await request(make_frame("read_file", 0, "path", std::move(path)), request_deadline);
+  Frame frame = message::frame_of(message::ReadFile{std::move(path)});
+  Frame reply = co_await request(std::move(frame), request_deadline);
   co_return std::move(reply.body);
 }
 
@@ -302,19 +307,18 @@ asio::awaitable<std::vector<vmctl::PciFunction>> AgentClient::pci_functions() {
 }
 
 asio::awaitable<void> AgentClient::write_file(std::string path, std::string content, int mode) {
-  Frame frame = make_frame("write_file", 0, "path", std::move(path), "mode", mode);
-  frame.body = std::move(content);
+  const message::WriteFile file{std::move(path), mode};
+  Frame frame = message::frame_of(file, 0, std::move(content));
   co_await request(std::move(frame), request_deadline);
 }
 
 asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string address,
                                                                      milliseconds deadline) {
-  const Frame reply =
-      co_await request(make_frame("reach", 0, "address", std::move(address), "deadline_ms", deadline.count()),
-                       deadline + request_deadline);
-  const auto reached = reply.message.find("reached");
-  if (reached != reply.message.end() && *reached == true) { co_return std::nullopt; }
-  const auto why = words_of_agent(reply);
+  Frame frame = message::frame_of(message::Reach{std::move(address), deadline.count()});
+  const Frame reply = co_await request(std::move(frame), deadline + request_deadline);
+  const auto answer = message::read<message::Reached>(reply);
+  if (answer.reached.value_or(false)) { co_return std::nullopt; }
+  const auto why = words_of_agent(answer.message);
   co_return why.empty() ? "no answer" : why;
 }
 
@@ -323,13 +327,6 @@ namespace {
 /// Subtracts times of which one is untrusted, so without signed overflow.
 std::int64_t difference(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
-}
-
-/// Wall-clock offset from an answer that has just come in, half a round trip after it was sent.
-std::optional<std::int64_t> wall_offset(const nlohmann::json& pong, std::int64_t half_trip_ns) {
-  const auto told = pong.find("wall_ns");
-  if (told == pong.end() || !told->is_number_integer()) { return std::nullopt; }
-  return difference(told->get<std::int64_t>(), wall_ns() - half_trip_ns);
 }
 
 }  // namespace
@@ -341,29 +338,26 @@ asio::awaitable<void> AgentClient::synchronize_clock(int pings) {
     const Frame reply = co_await request(make_frame("ping", 0), request_deadline);
     const std::int64_t received_ns = monotonic_ns();
     const std::int64_t half_trip_ns = (received_ns - sent_ns) / 2;
-    if (half_trip_ns < best.uncertainty_ns) {
-      best = {difference(integer_field(reply.message, "t_ns"), sent_ns + half_trip_ns), half_trip_ns,
-              wall_offset(reply.message, half_trip_ns)};
-    }
+    const auto pong = message::read<message::Pong>(reply);
+    if (half_trip_ns >= best.uncertainty_ns) { continue; }
+    best = {difference(pong.t_ns, sent_ns + half_trip_ns), half_trip_ns, std::nullopt};
+    if (pong.wall_ns) { best.wall_offset_ns = difference(*pong.wall_ns, wall_ns() - half_trip_ns); }
   }
   clock_ = best;
 }
 
 asio::awaitable<void> AgentClient::start_telemetry(milliseconds period, std::string cores) {
-  co_await send(make_frame("telemetry", 0, "period_ms", period.count(), "cores", std::move(cores)));
+  Frame frame = message::frame_of(message::SampleTelemetry{period.count(), std::move(cores)});
+  co_await send(std::move(frame));
 }
 
 void AgentClient::rsh_output(std::int64_t shell, OutputStream stream, std::string_view bytes) {
-  Frame frame =
-      make_frame("rsh_output", shell, "stream", stream == OutputStream::standard_error ? "stderr" : "stdout");
-  frame.body = bytes;
-  post(frame);
+  const message::RshOutput output{stream == OutputStream::standard_error ? "stderr" : "stdout"};
+  post(message::frame_of(output, shell, std::string(bytes)));
 }
 
 void AgentClient::rsh_exit(std::int64_t shell, int status, std::string words) {
-  Frame frame = make_frame("rsh_exit", shell, "status", status);
-  frame.body = std::move(words);
-  post(frame);
+  post(message::frame_of(message::RshExit{status}, shell, std::move(words)));
 }
 
 }  // namespace virtrain::harness

@@ -2,7 +2,6 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <string>
 
 #include "harness/agent/child_process.h"
+#include "harness/agent/client/agent_reports.h"
 #include "harness/agent/client/fair_deadline.h"
 #include "harness/agent/client/node_budget.h"
 #include "harness/agent/connection.h"
@@ -51,7 +51,7 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
 
   /// Waits for the agent, checks that it answers now (a nonce), measures its clock; returns what it says of
   /// its node.
-  asio::awaitable<nlohmann::json> handshake(std::chrono::milliseconds deadline);
+  asio::awaitable<NodeReport> handshake(std::chrono::milliseconds deadline);
 
   /// Starts a process; returns its id for signal() and write_stdin(). Throws Error if it cannot start.
   asio::awaitable<std::int64_t> start(const ProcessSpec& spec, ProcessEvents events);

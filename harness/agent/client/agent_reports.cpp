@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "common/error.h"
-#include "common/files/reading.h"
+#include "common/text/described_json.h"
 #include "common/text/printable.h"
 
 namespace virtrain::harness {
@@ -45,23 +45,23 @@ bool is_count(const json& value) {
 
 }  // namespace
 
-json checked_facts(const json& facts) {
+NodeReport checked_facts(const json& facts) {
   constexpr const char* what_is_read = "facts";
   check_names(what_is_read, facts, most_facts);
-  json checked = json::object();
+  json shown = json::object();
+  NodeReport report;
   for (const auto& [name, value] : facts.items()) {
     const bool is_text = value.is_string() && value.get_ref<const std::string&>().size() <= most_text_bytes;
     if (!is_text && !is_count(value)) {
       throw refused(what_is_read, "'{}' is neither a short text nor a number of at least 0", name);
     }
-    checked[name] = is_text ? json(printable(value.get_ref<const std::string&>())) : value;
+    shown[name] = is_text ? json(printable(value.get_ref<const std::string&>())) : value;
+    report.facts[name] = is_text ? shown[name].get<std::string>() : value.dump();
   }
-  for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
-    if (checked.contains(name) && !checked[name].is_string()) {
-      throw refused(what_is_read, "'{}' is not text", name);
-    }
+  if (const auto refusal = read_record(shown, report); !refusal.empty()) {
+    throw refused(what_is_read, "{}", refusal);
   }
-  return checked;
+  return report;
 }
 
 std::map<std::string, double> checked_readings(const json& values) {
@@ -73,12 +73,6 @@ std::map<std::string, double> checked_readings(const json& values) {
     readings[name] = value.get<double>();
   }
   return readings;
-}
-
-int checked_exit_status(std::int64_t said) {
-  constexpr std::int64_t highest = 255;
-  if (said >= 0 && said <= highest) { return static_cast<int>(said); }
-  throw refused("an exit status", "it is {} (allowed: 0 to {})", said, highest);
 }
 
 }  // namespace virtrain::harness

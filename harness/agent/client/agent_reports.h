@@ -4,23 +4,35 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+
+#include "common/model/described.h"
 
 namespace virtrain::harness {
 
 // An agent's reports come from a guest: they are checked here, when they are received, for everything that
 // the database or a reader of it asks for later.
 
-/// Facts of a node by name: text, or a finite number of at least 0; text is made safe to show. Throws
+/// What an agent says of its node: the facts that the coordinator looks at, and all of them.
+struct NodeReport {
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<std::string>, hostname, {}, .text = "Name of the node");
+  VIRTRAIN_FIELD(std::optional<std::string>, kernel, {}, .text = "Release of its kernel");
+  VIRTRAIN_FIELD(std::optional<std::string>, boot_id, {}, .text = "Identity of its kernel's start");
+  VIRTRAIN_FIELD(std::optional<std::string>, cpus, {}, .text = "Cores that its processes may run on");
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, memory_limit_bytes, {},
+                 .text = "Memory that its processes may use", .least = 1, .lenient = true);
+  std::map<std::string, std::string> facts = {};  ///< by name, numbers as JSON writes them
+};
+
+/// The report in a node's facts: text, or a finite number of at least 0; text is made safe to show. Throws
 /// Error(protocol) on anything else: odd names, lists and objects, too many or too long, a field of
-/// read_node_facts() of another type.
-nlohmann::json checked_facts(const nlohmann::json& facts);
+/// NodeReport of another type.
+NodeReport checked_facts(const nlohmann::json& facts);
 
 /// Readings of a telemetry message by metric. Throws Error(protocol) on odd names and on values that are no
 /// numbers, or too many.
 std::map<std::string, double> checked_readings(const nlohmann::json& values);
-
-/// How a process ended, as a shell has it: 0 to 255. Throws Error(protocol) on anything else.
-int checked_exit_status(std::int64_t said);
 
 }  // namespace virtrain::harness

@@ -14,6 +14,7 @@
 #include "harness/agent/rsh_socket.h"
 #include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"
+#include "tests/support/made_frame.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -76,7 +77,7 @@ std::string handshake_with(const std::string& bytes, bool stays, const std::stri
   });
   auto client = std::make_shared<AgentClient>(io, "rogue", std::move(ends[0]));
   std::string words = "(accepted)";
-  asio::co_spawn(io, client->handshake(2s), [&](std::exception_ptr error, const nlohmann::json&) {
+  asio::co_spawn(io, client->handshake(2s), [&](std::exception_ptr error, const NodeReport&) {
     try {
       if (error) { std::rethrow_exception(error); }
     } catch (const Error& e) { words = e.what(); }

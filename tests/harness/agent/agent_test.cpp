@@ -39,12 +39,12 @@ asio::awaitable<std::string> words_of(asio::awaitable<Result> request) {
 
 TEST_CASE("an agent introduces its node, and its clock is the one of this host") {
   Session session;
-  static nlohmann::json facts;
-  session.run_bare(+[](Session& s) -> Task { facts = co_await s.client().handshake(20s); });
-  CHECK(facts["boot_id"] == read_value("/proc/sys/kernel/random/boot_id").value());
-  CHECK(facts["kernel"] == read_value("/proc/sys/kernel/osrelease").value());
-  CHECK(facts["memory_total_bytes"].get<double>() > 0);
-  CHECK_FALSE(facts["cpus"].get<std::string>().empty());
+  static NodeReport report;
+  session.run_bare(+[](Session& s) -> Task { report = co_await s.client().handshake(20s); });
+  CHECK(report.boot_id == read_value("/proc/sys/kernel/random/boot_id").value());
+  CHECK(report.kernel == read_value("/proc/sys/kernel/osrelease").value());
+  CHECK(std::stod(report.facts.at("memory_total_bytes")) > 0);
+  CHECK_FALSE(report.cpus.value().empty());
   // Both sides read the same clock here, so the true offset is 0 and must lie within the uncertainty.
   CHECK(session.client().clock().uncertainty_ns > 0);
   CHECK(std::abs(session.client().clock().offset_ns) <= session.client().clock().uncertainty_ns + 1);

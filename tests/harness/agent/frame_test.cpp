@@ -4,7 +4,9 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "harness/agent/messages.h"
 #include "tests/support/catch.h"
+#include "tests/support/made_frame.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -148,6 +150,28 @@ TEST_CASE("fields of the wrong type are refused with their names") {
   }
   CHECK(text_in(message, "whole").empty());
   CHECK(text_in(message, "text") == "a");
+}
+
+TEST_CASE("a message has the bytes of its description, and is read strictly where it comes in") {
+  const message::Start start{{"sleep", "1"}, Variables{{"A", "b"}}};
+  CHECK(encode(message::frame_of(start, 4)) ==
+        raw(R"({"argv":["sleep","1"],"environment":{"A":"b"},"id":4,"type":"start"})"));
+  CHECK(encode(message::frame_of(message::Stdin{true}, 1, "x")) ==
+        raw(R"({"eof":true,"id":1,"type":"stdin"})", "x"));
+  CHECK(encode(message::frame_of(message::Pong{5, std::nullopt}, 7)) ==
+        raw(R"({"id":7,"t_ns":5,"type":"pong"})"));
+
+  const auto read_start = [](const nlohmann::json& argv, const nlohmann::json& environment) {
+    return message::read<message::Start>(make_frame("start", 1, "argv", argv, "environment", environment));
+  };
+  CHECK(read_start({"a", "b"}, nullptr).argv == std::vector<std::string>{"a", "b"});
+  CHECK_THROWS_WITH(read_start({"a", 1}, nullptr), Contains("field 'argv' must be a list of texts"));
+  CHECK_THROWS_WITH(read_start("a", nullptr), Contains("field 'argv'"));
+  CHECK_THROWS_WITH(read_start({"a"}, {{"A", 1}}), Contains("field 'environment' must be an object"));
+  CHECK_THROWS_WITH(message::read<message::Exit>(make_frame("exit", 1, "status", 256, "t_ns", 1)),
+                    Contains("field 'status' must be a whole number from 0 to 255"));
+  // An agent of an older version says no wall_ns.
+  CHECK(!message::read<message::Pong>(make_frame("pong", 1, "t_ns", 1)).wall_ns);
 }
 
 TEST_CASE("hostile bytes in our own strings do not break our frames") {

@@ -1,6 +1,7 @@
 #include "harness/agent/client/agent_reports.h"
 
 #include "common/error.h"
+#include "harness/agent/messages.h"
 #include "harness/agent/telemetry.h"
 #include "tests/support/catch.h"
 
@@ -36,11 +37,21 @@ json many(std::size_t count) {
   return object;
 }
 
+Frame exit_with(std::int64_t status) {
+  return message::frame_of(message::Exit{status, 1});
+}
+
 }  // namespace
 
 TEST_CASE("what the agent says of this machine is accepted as it is") {
   const auto facts = read_node_facts();
-  CHECK(checked_facts(facts) == facts);
+  const auto report = checked_facts(facts);
+  CHECK(report.facts.size() == facts.size());
+  for (const auto& [name, value] : facts.items()) {
+    CHECK(report.facts.at(name) == (value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  CHECK(report.boot_id == facts["boot_id"]);
+  CHECK(report.memory_limit_bytes == facts["memory_limit_bytes"].get<std::int64_t>());
   CHECK(checked_readings(read_telemetry("/", {})).at("memory_total_bytes") > 0);
 }
 
@@ -56,9 +67,9 @@ TEST_CASE("row 5: facts that no reader could take are refused on receipt") {
     CHECK_THAT(refused_facts({{"fact", value}}), Contains("'fact' is neither a short text nor a number"));
   }
   for (const char* name : {"hostname", "kernel", "boot_id", "cpus"}) {
-    CHECK_THAT(refused_facts({{name, 5}}), Contains("is not text"));
+    CHECK_THAT(refused_facts({{name, 5}}), Contains(std::string("'") + name + "' must be text"));
   }
-  CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}})["kernel"] == "6.1\uFFFD[2J");
+  CHECK(checked_facts({{"kernel", "6.1\x1b[2J"}}).kernel == "6.1\uFFFD[2J");
 }
 
 TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt") {
@@ -71,8 +82,11 @@ TEST_CASE("row 5: telemetry that the database would refuse is refused on receipt
 }
 
 TEST_CASE("an exit status that no process has is refused, and never taken for another") {
-  for (const std::int64_t status : {0, 1, 137, 255}) { CHECK(checked_exit_status(status) == status); }
+  for (const std::int64_t status : {0, 1, 137, 255}) {
+    CHECK(message::read<message::Exit>(exit_with(status)).status == status);
+  }
   for (const std::int64_t status : {std::int64_t{-1}, std::int64_t{256}, std::int64_t{1} << 62}) {
-    CHECK_THROWS_WITH(checked_exit_status(status), Contains("allowed: 0 to 255"));
+    CHECK_THROWS_WITH(message::read<message::Exit>(exit_with(status)),
+                      Contains("'status' must be a whole number from 0 to 255"));
   }
 }
