@@ -127,6 +127,18 @@ constexpr Property property_of(Value Record::*member) {
   return found;
 }
 
+/// The name of one field.
+template <typename Record, typename Value>
+constexpr const char* name_of(Value Record::*member) {
+  const char* name = nullptr;
+  for_each_field<Record>([&](const auto& field) {
+    if constexpr (std::is_same_v<decltype(field.member), Value Record::*>) {
+      if (field.member == member) { name = field.name; }
+    }
+  });
+  return name;
+}
+
 /// A value as a command line or a message says it: an enumeration by its word.
 /// Empty for an absent one, and for what has no text.
 template <typename Value>

@@ -49,6 +49,14 @@ nlohmann::json record_json(const Record& record) {
   return fields;
 }
 
+/// One field of a record with its value, to be put into an object beside what the record does not describe.
+/// The value has to be one of the field's.
+template <typename Record, typename Field, typename Value>
+nlohmann::json described(Field Record::*member, const Value& value) {
+  static_assert(std::is_convertible_v<Value, Field>);
+  return nlohmann::json::array({name_of(member), value_json(value)});
+}
+
 template <DescribedRecord Record>
 std::string read_record(const nlohmann::json& object, Record& into);
 

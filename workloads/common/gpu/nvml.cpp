@@ -5,6 +5,8 @@
 #include <array>
 
 #include "common/error.h"
+#include "common/model/protocol.h"
+#include "common/text/described_json.h"
 #include "common/text/json.h"
 
 namespace virtrain {
@@ -290,34 +292,36 @@ GpuUse Nvml::use(const std::string& pci_address) const {
 }
 
 nlohmann::json to_json(const GpuIdentity& identity) {
-  return {{"name", or_null(identity.name)},
-          {"uuid", or_null(identity.uuid)},
-          {"driver", or_null(identity.driver)},
-          {"vbios", or_null(identity.vbios)},
-          {"power_limit_w", or_null(identity.power_limit_w)},
+  return {described(&protocol::GpuRecord::name, identity.name),
+          described(&protocol::GpuRecord::uuid, identity.uuid),
+          described(&protocol::GpuRecord::driver, identity.driver),
+          described(&protocol::GpuRecord::vbios, identity.vbios),
+          described(&protocol::GpuRecord::power_limit_w, identity.power_limit_w),
           {"most_sm_clock_mhz", or_null(identity.most_sm_clock_mhz)},
-          {"application_clock_mhz", or_null(identity.application_clock_mhz)},
-          {"ecc_enabled", or_null(identity.ecc_enabled)},
+          described(&protocol::GpuRecord::application_clock_mhz, identity.application_clock_mhz),
+          described(&protocol::GpuRecord::ecc_enabled, identity.ecc_enabled),
           {"pcie_generation", or_null(identity.pcie_generation)},
           {"pcie_width", or_null(identity.pcie_width)},
-          {"best_pcie_generation", or_null(identity.best_pcie_generation)},
-          {"best_pcie_width", or_null(identity.best_pcie_width)},
-          {"mig_enabled", or_null(identity.mig_enabled)},
-          {"virtualization", or_null(identity.virtualization)},
-          {"licensed", or_null(identity.licensed)}};
+          described(&protocol::GpuRecord::best_pcie_generation, identity.best_pcie_generation),
+          described(&protocol::GpuRecord::best_pcie_width, identity.best_pcie_width),
+          described(&protocol::GpuRecord::mig_enabled, identity.mig_enabled),
+          described(&protocol::GpuRecord::virtualization, identity.virtualization),
+          described(&protocol::GpuRecord::licensed, identity.licensed)};
 }
 
 nlohmann::json to_json(const GpuState& state) {
-  return {
-      {"sm_clock_mhz", or_null(state.sm_clock_mhz)},   {"memory_clock_mhz", or_null(state.memory_clock_mhz)},
-      {"temperature_c", or_null(state.temperature_c)}, {"power_w", or_null(state.power_w)},
-      {"energy_j", or_null(state.energy_j)},           {"throttle_reasons", or_null(state.throttle_reasons)}};
+  return {{"sm_clock_mhz", or_null(state.sm_clock_mhz)},
+          {"memory_clock_mhz", or_null(state.memory_clock_mhz)},
+          {"temperature_c", or_null(state.temperature_c)},
+          {"power_w", or_null(state.power_w)},
+          {"energy_j", or_null(state.energy_j)},
+          described(&protocol::GpuRecord::throttle_reasons, state.throttle_reasons)};
 }
 
 nlohmann::json to_json(const GpuHealth& health) {
-  return {{"uncorrected_ecc_errors", or_null(health.uncorrected_ecc_errors)},
-          {"row_remap_pending", or_null(health.row_remap_pending)},
-          {"fabric_state", or_null(health.fabric_state)},
+  return {described(&protocol::GpuRecord::uncorrected_ecc_errors, health.uncorrected_ecc_errors),
+          described(&protocol::GpuRecord::row_remap_pending, health.row_remap_pending),
+          described(&protocol::GpuRecord::fabric_state, health.fabric_state),
           {"compute_processes", or_null(health.compute_processes)}};
 }
 

@@ -6,7 +6,9 @@
 #include <functional>
 #include <optional>
 
+#include "common/model/protocol.h"
 #include "common/system/time.h"
+#include "common/text/described_json.h"
 #include "workloads/resnet50/cpu/gradient_reducer.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/device.h"
@@ -60,10 +62,10 @@ class Trainer : public TrainingBackend {
 };
 
 nlohmann::json Trainer::hello() const {
-  return {{"threads", placement_.threads},
+  return {described(&protocol::Hello::threads, placement_.threads),
           {"thread_cpus", placement_.cpus},
-          {"device", cpu_model()},
-          {"isa", onednn::instruction_set()},
+          described(&protocol::Hello::device, cpu_model()),
+          described(&protocol::Hello::isa, onednn::instruction_set()),
           {"onednn", onednn_version()}};
 }
 
@@ -170,7 +172,8 @@ StepResult Trainer::step(const StepOrder& order, Timeline& timeline) {
 }
 
 nlohmann::json Trainer::result(std::int64_t) {
-  return {{"bytes_allreduced_per_step", peers_.size() > 1 ? store_->gradients_and_control().size_bytes() : 0},
+  return {described(&protocol::Result::bytes_allreduced_per_step,
+                    peers_.size() > 1 ? store_->gradients_and_control().size_bytes() : 0),
           {"activation_reorders", device_.activation_reorders()}};
 }
 

@@ -83,17 +83,17 @@ class Run {
 void Run::say_hello(const std::string& cpuset) const {
   const LocalRank local = environment_local_rank();
   nlohmann::json fields = backend_->hello();
-  fields.update({{"size", peers_.size()},
-                 {"local_rank", local.rank},
+  fields.update({described(&protocol::Hello::size, peers_.size()),
+                 described(&protocol::Hello::local_rank, local.rank),
                  {"local_size", local.size},
-                 {"hostname", host_name()},
-                 {"pid", getpid()},
-                 {"cpuset", cpuset},
-                 {"memory_limit_bytes", or_null(own_memory_limit())},
+                 described(&protocol::Hello::hostname, host_name()),
+                 described(&protocol::Hello::pid, getpid()),
+                 described(&protocol::Hello::cpuset, cpuset),
+                 described(&protocol::Hello::memory_limit_bytes, own_memory_limit()),
                  {"mpi", or_null(peers_.library())},
-                 {"build", build_text()},
+                 described(&protocol::Hello::build, build_text()),
                  {"configuration", to_json(flags_)}});
-  record("hello", std::move(fields));
+  record(protocol::Hello::record, std::move(fields));
 }
 
 void Run::say_ready(std::int64_t start_ns) {
@@ -104,9 +104,9 @@ void Run::say_ready(std::int64_t start_ns) {
   nlohmann::json fields = backend_->ready();
   fields.update({{"t_ns", monotonic_ns()},
                  {"parameters", parameter_count(build_model(flags_.image_size, flags_.num_classes))},
-                 {"parameters_hash", hex(hash)},
+                 described(&protocol::Ready::parameters_hash, hex(hash)),
                  {"setup_seconds", seconds_since(start_ns)}});
-  record("ready", std::move(fields));
+  record(protocol::Ready::record, std::move(fields));
 }
 
 void Run::wait_for_go() {
@@ -216,25 +216,25 @@ void Run::go_on() {
 
 nlohmann::json Run::rank_result(std::uint64_t parameters_hash, std::int64_t images, double speed) {
   const auto percentile = [&](double share) {
-    return step_seconds_.empty() ? nlohmann::json(nullptr) : nlohmann::json(quantile(step_seconds_, share));
+    return step_seconds_.empty() ? std::nullopt : std::optional(quantile(step_seconds_, share));
   };
   nlohmann::json fields = backend_->result(images);
-  fields.update({{"scope", "rank"},
-                 {"images_per_second", speed},
-                 {"images", images},
+  fields.update({described(&protocol::Result::scope, "rank"),
+                 described(&protocol::Result::images_per_second, speed),
+                 described(&protocol::Result::images, images),
                  {"seconds", counted_seconds_},
-                 {"steps", step_seconds_.size()},
-                 {"warmup_steps", warmup_done_},
+                 described(&protocol::Result::steps, step_seconds_.size()),
+                 described(&protocol::Result::warmup_steps, warmup_done_),
                  {"steady_state", steady_state_ ? steady_state_->to_json() : nlohmann::json(nullptr)},
-                 {"step_seconds_p50", percentile(0.5)},
-                 {"step_seconds_p90", percentile(0.9)},
-                 {"step_seconds_p95", percentile(0.95)},
-                 {"step_seconds_p99", percentile(0.99)},
-                 {"loss_first", or_null(loss_first_)},
-                 {"loss_last", or_null(loss_last_)},
-                 {"parameters_hash", hex(parameters_hash)},
-                 {"peak_rss_bytes", peak_rss_bytes()},
-                 {"allreduce_seconds_exposed", or_null(exposed_seconds_)},
+                 described(&protocol::Result::step_seconds_p50, percentile(0.5)),
+                 {"step_seconds_p90", or_null(percentile(0.9))},
+                 described(&protocol::Result::step_seconds_p95, percentile(0.95)),
+                 described(&protocol::Result::step_seconds_p99, percentile(0.99)),
+                 described(&protocol::Result::loss_first, loss_first_),
+                 described(&protocol::Result::loss_last, loss_last_),
+                 described(&protocol::Result::parameters_hash, hex(parameters_hash)),
+                 described(&protocol::Result::peak_rss_bytes, peak_rss_bytes()),
+                 described(&protocol::Result::allreduce_seconds_exposed, exposed_seconds_),
                  {"stopped", stopped_}});
   return fields;
 }
@@ -248,16 +248,16 @@ void Run::report(std::uint64_t hash) {
     if (peers_.rank() == 0) { write_out(tf_cnn_total(total)); }
     return;
   }
-  record("result", rank_result(hash, images, speed));
+  record(protocol::Result::record, rank_result(hash, images, speed));
   if (peers_.rank() != 0) { return; }
   const int size = peers_.size();
-  record("result", {{"scope", "tenant"},
-                    {"images_per_second", total},
-                    {"images", images * size},
-                    {"seconds", counted_seconds_},
-                    {"steps", steps},
-                    {"ranks", size},
-                    {"stopped", stopped_}});
+  record(protocol::Result::record, {described(&protocol::Result::scope, "tenant"),
+                                    described(&protocol::Result::images_per_second, total),
+                                    described(&protocol::Result::images, images * size),
+                                    {"seconds", counted_seconds_},
+                                    described(&protocol::Result::steps, steps),
+                                    {"ranks", size},
+                                    {"stopped", stopped_}});
 }
 
 /// Its gradients are the means over all ranks, beside the batch of one of them: no reference could repeat

@@ -10,7 +10,9 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
+#include "common/model/protocol.h"
 #include "common/system/time.h"
+#include "common/text/described_json.h"
 #include "common/text/json.h"
 #include "workloads/common/affinity.h"
 #include "workloads/common/program.h"
@@ -58,10 +60,14 @@ class Run {
   /// Rank 0 writes for all: mpirun may cut a rank's output within a line and put another's between.
   void say_hello() {
     const Device device = load_.device();
-    const nlohmann::json own = {{"hostname", host_name()},       {"pid", getpid()},
-                                {"cpuset", allowed_cpus_text()}, {"threads", load_.threads()},
-                                {"device", device.name},         {"pci_address", or_null(device.pci_address)},
-                                {"build", build_text()},         {"configuration", to_json(flags_)}};
+    const nlohmann::json own = {described(&protocol::Hello::hostname, host_name()),
+                                described(&protocol::Hello::pid, getpid()),
+                                described(&protocol::Hello::cpuset, allowed_cpus_text()),
+                                described(&protocol::Hello::threads, load_.threads()),
+                                described(&protocol::Hello::device, device.name),
+                                described(&protocol::Hello::pci_address, device.pci_address),
+                                described(&protocol::Hello::build, build_text()),
+                                {"configuration", to_json(flags_)}};
     const std::vector<std::string> all =
         load_.meet(own.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
     ranks_ = static_cast<int>(all.size());
@@ -70,7 +76,7 @@ class Run {
       nlohmann::json fields =
           parse_json(all[static_cast<std::size_t>(rank)], "read a rank's hello", ErrorCode::protocol);
       fields["size"] = ranks_;
-      write_record("hello", ranks_ > 1 ? rank : environment_rank(), fields);
+      write_record(protocol::Hello::record, ranks_ > 1 ? rank : environment_rank(), fields);
     }
   }
 
@@ -154,13 +160,13 @@ class Run {
     const std::uint64_t work = crew.work();
     const std::uint64_t done = work - last_work_;
     const double busy_seconds = crew.busy_seconds();
-    write_record("progress", environment_rank(),
-                 {{"t_ns", now_ns},
-                  {"seconds", seconds},
+    write_record(protocol::Progress::record, environment_rank(),
+                 {described(&protocol::Progress::t_ns, now_ns),
+                  described(&protocol::Progress::seconds, seconds),
                   {"work", done},
-                  {"unit", load_.unit()},
-                  {"rate", static_cast<double>(done) / seconds},
-                  {"busy", (busy_seconds - last_busy_seconds_) / seconds}});
+                  described(&protocol::Progress::unit, load_.unit()),
+                  described(&protocol::Progress::rate, static_cast<double>(done) / seconds),
+                  described(&protocol::Progress::busy, (busy_seconds - last_busy_seconds_) / seconds)});
     last_ns_ = now_ns;
     last_work_ = work;
     last_busy_seconds_ = busy_seconds;

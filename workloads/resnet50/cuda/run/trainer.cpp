@@ -10,7 +10,9 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/model/protocol.h"
 #include "common/system/time.h"
+#include "common/text/described_json.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu/gpu_occupation.h"
 #include "workloads/resnet50/cuda/engine/cudnn_builder.h"
@@ -101,14 +103,13 @@ class Trainer : public TrainingBackend {
 };
 
 nlohmann::json Trainer::hello() const {
-  const std::optional<std::string> nccl = exchange_version();
-  return {{"device", gpu_.name},
-          {"pci_address", gpu_.pci_address},
+  return {described(&protocol::Hello::device, gpu_.name),
+          described(&protocol::Hello::pci_address, gpu_.pci_address),
           {"compute_capability", gpu_.compute_capability},
           {"cuda_driver", gpu_.driver_version},
-          {"cuda_runtime", gpu_.runtime_version},
-          {"cudnn", cudnn_version()},
-          {"nccl", nccl ? nlohmann::json(*nccl) : nlohmann::json(nullptr)},
+          described(&protocol::Hello::cuda_runtime, gpu_.runtime_version),
+          described(&protocol::Hello::cudnn, cudnn_version()),
+          described(&protocol::Hello::nccl, exchange_version()),
           {"gpu", telemetry_.now()}};
 }
 
@@ -283,8 +284,8 @@ void Trainer::write_start(StepExecutor& executor) const {
 
 nlohmann::json Trainer::ready() const {
   nlohmann::json fields = to_json(fusion_);
-  fields.update({{"fusion", to_string(executor_->program().settings.fusion)},
-                 {"repeatable", executor_->is_repeatable()},
+  fields.update({described(&protocol::Ready::fusion, to_string(executor_->program().settings.fusion)),
+                 described(&protocol::Ready::repeatable, executor_->is_repeatable()),
                  {"graphs", executor_->graphs()},
                  {"graphs_timed", executor_->graphs_timed()},
                  {"device_bytes", executor_->peak_bytes()},
@@ -353,9 +354,9 @@ nlohmann::json Trainer::result(std::int64_t images) {
   for (const AllReduce& reduction : reductions_of(executor_->program())) {
     bytes += reduction.count * element_bytes(reduction.numeric);
   }
-  return {{"bytes_allreduced_per_step", bytes},
+  return {described(&protocol::Result::bytes_allreduced_per_step, bytes),
           {"loss_scale", loss_scale_.scale},
-          {"skipped_steps", loss_scale_.skipped_steps},
+          described(&protocol::Result::skipped_steps, loss_scale_.skipped_steps),
           {"device_bytes", executor_->peak_bytes()},
           {"gpu", telemetry_.result(images)}};
 }
