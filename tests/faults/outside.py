@@ -23,6 +23,7 @@ import traceback
 
 BUILD = pathlib.Path(os.environ.get("VIRTRAIN_BUILD", pathlib.Path(__file__).parents[2] / "build"))
 KIT = pathlib.Path(os.environ.get("VIRTRAIN_FAULT_KIT", BUILD / "fault-kit"))  # the same with a fake trainer
+QUICK_KIT = BUILD / "quick-kit"  # the same with one whose ranks exchange gradients over the network and compute nothing
 QEMU_OF_OURS = "qemu-system.*guest=virtrain-"
 STAGES = ["image", "define", "boot", "agent", "place", "barrier", "run", "collect", "tear_down"]
 

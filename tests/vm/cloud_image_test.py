@@ -33,7 +33,7 @@ def two_guests_of_a_cloud_image_train_together():
         text = outside.scenario(arms=["vm"], pairs=1, cases=[{"name": "two", "tenants": [{"nodes": 2}]}],
                                 workload={"batch_size": 2, "steps": 1}, trial_timeout="15m",
                                 guest={"memory": "1GiB", "image": str(base)})
-        done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
+        done = outside.Run(folder, text, program=outside.QUICK_KIT / "virtrain")
         assert done.end(600) == 0, done.log[-8:]
         (trial,) = done.trials()
         assert trial["valid"] and trial["nodes"] == 2, trial
@@ -60,7 +60,7 @@ def arms_boot_their_own_images():
         os.chmod(folder, 0o755)
         arms = ["vm", {"name": "vm-cloud", "like": "vm", "guest": {"image": str(base)}}]
         text = outside.scenario(arms=arms, pairs=2, workload={"batch_size": 2, "steps": 2}, trial_timeout="15m", guest={"memory": "1GiB"})
-        done = outside.Run(folder, text, program=outside.BUILD / "virtrain")
+        done = outside.Run(folder, text, program=outside.QUICK_KIT / "virtrain")
         assert done.end(600) == 0, done.log[-8:]
         nodes = done.rows("SELECT t.arm, n.domain_xml FROM trial t JOIN tenant w ON w.trial_id = t.id JOIN node n ON n.tenant_id = w.id ORDER BY t.id")
         assert [node["arm"] for node in nodes] == ["vm", "vm-cloud", "vm-cloud", "vm"], nodes

@@ -49,7 +49,7 @@ class Place:
         os.chown(self.home, NOBODY.pw_uid, NOBODY.pw_gid)
 
     def take_trainer(self, kit):
-        """The real one, whose ranks train together, or one that sleeps its steps."""
+        """One that sleeps its steps, or one whose ranks exchange gradients."""
         shutil.copy(kit / "virtrain-resnet50-cpu", self.folder)
 
     def scenario(self, cases, arms):
@@ -103,7 +103,7 @@ def test_a_user_runs_vms_and_isolated_slices_in_namespaces(place):
 
 def test_root_without_capabilities_runs_vms_together_and_two_tenants(place):
     """Two VMs train over a multicast network; two tenants have a VM each, and beside them processes that share the host."""
-    place.take_trainer(BUILD)
+    place.take_trainer(BUILD / "quick-kit")
     database = place.folder / "session.db"
     scenario = place.scenario(["together", "two_tenants"], ["bare_metal_shared", "vm"])
     status, words = place.run("root", "run", scenario, "--mode", "session", "--db", database, "--wait")
