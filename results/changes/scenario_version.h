@@ -4,7 +4,7 @@
 
 namespace virtrain::results {
 
-/// Names a scenario's text but for comments, empty lines and spaces at ends of lines. Pure.
+/// Names what a scenario's text says, whatever its comments, lines and spaces. Pure.
 std::string scenario_version(const std::string& scenario_text);
 
 }  // namespace virtrain::results

@@ -29,7 +29,7 @@ OWNED_HEADERS = [
     (r"cuda|cudnn|nccl|nvml", r"workloads/.*/cuda/.*|workloads/probe/.*|workloads/stress/.*"),
     (r"oneapi/|dnnl", r"workloads/common/onednn\.h"),
     (r"mpi\.h", r"workloads/.*"),
-    (r"yaml-cpp/", r"harness/scenario/.*"),
+    (r"yaml-cpp/", r"harness/scenario/.*|results/changes/scenario_version\.cpp"),
     (r"pugixml", r"vmctl/.*|results/exchange/.*"),
     (r"regex$", r"nobody, for it uses up the stack on long texts \(common/text/scanner\.h\)"),
 ]

@@ -6,9 +6,19 @@
 using namespace virtrain;
 using namespace virtrain::results;
 
-TEST_CASE("a scenario's version is that of its lines without comments") {
-  CHECK(scenario_version("# why\nname: n  # first\n\nguest: {vcpus: 1, env: {A: \"#1\"}}  \n") ==
-        sha256("name: n\nguest: {vcpus: 1, env: {A: \"#1\"}}\n").substr(0, 8));
+TEST_CASE("a scenario's version is that of what it says, without comments and layout") {
+  const auto version = scenario_version("name: n\nguest: {vcpus: 1, env: {A: \"#1\"}}\n");
+  CHECK(version.size() == 8);
+  CHECK(scenario_version("# why\nname: n  # first\n\nguest: {vcpus: 1, env: {A: \"#1\"}}  \n") == version);
+  CHECK(scenario_version("name: n\nguest:\n  vcpus: 1\n  env:\n    A: \"#1\"\n") == version);
+  CHECK(scenario_version("name: n\nguest: {vcpus: 2, env: {A: \"#1\"}}\n") != version);
+  CHECK(scenario_version("guest: {vcpus: 1, env: {A: \"#1\"}}\nname: n\n") != version);
+}
+
+TEST_CASE("a text that is not one YAML document has a version of its own") {
+  CHECK(scenario_version(",") == sha256(",").substr(0, 8));
+  CHECK(scenario_version("a: 1\n---\na: 2\n") == sha256("a: 1\n---\na: 2\n").substr(0, 8));
+  CHECK(scenario_version(std::string(100'000, '[')) == sha256(std::string(100'000, '[')).substr(0, 8));
 }
 
 TEST_CASE("an edited comment changes no version") {
