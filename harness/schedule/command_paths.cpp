@@ -43,6 +43,7 @@ std::string path_of_file_url(std::string_view word) {
   return path;
 }
 
+/// By hand: wordexp() runs what it expands, and no library of Debian reads a shell's words without doing so.
 class WordSplitter {
  public:
   std::vector<std::string> split(std::string_view command) {
