@@ -12,40 +12,16 @@
 namespace virtrain::results {
 namespace {
 
-const std::vector<Column> isolation_columns{{"case", "victim", false, true},
-                                            {"arm", "arm", false, true},
-                                            {"neighbour", "neighbour"},
-                                            {"aggressor", "", false, true},
-                                            {"level", "", true, true},
-                                            {"trials", "", true, true},
-                                            {"failed", "failed", true, true},
-                                            {"invalid", "invalid", true, true},
-                                            {"images_per_second", "images/s", true},
-                                            {"verdict", "slower than alone", false, true},
-                                            {"reason", "", false, true},
-                                            {"loss", "", true, true},
-                                            {"loss_low", "", true, true},
-                                            {"loss_high", "", true, true},
-                                            {"slowdown", "", true, true},
-                                            {"verdict_idle", "than beside idle", false, true},
-                                            {"reason_idle", "", false, true},
-                                            {"loss_idle", "", true, true},
-                                            {"loss_idle_low", "", true, true},
-                                            {"loss_idle_high", "", true, true},
-                                            {"p99_inflation", "p99", true, true},
-                                            {"p99_inflation_ci_low", "", true, true},
-                                            {"p99_inflation_ci_high", "", true, true},
-                                            {"few_samples", "", false, true},
-                                            {"p_worse_holm", "", true, true},
-                                            {"p_worse_idle_holm", "", true, true},
-                                            {"fairness", "", true, true},
-                                            {"busy", "", true, true},
-                                            {"recovery_seconds", "back in", true, true},
-                                            {"recovery_longest", "", true, true},
-                                            {"recovery_rounds", "", true, true},
-                                            {"recovery_missed", "", true, true},
-                                            {"recovery_looked_seconds", "", true, true}};
+/// One line of the table. Case and arm are shown to people only where there are several.
+struct IsolationRow {
+  const IsolationMatrix& matrix;
+  const NeighbourCell& cell;
+  bool several_cases = false, several_arms = false;
+};
 
+std::optional<double> loss_of(const std::optional<Disturbance>& one) {
+  return one ? std::optional(one->loss) : std::nullopt;
+}
 std::optional<double> loss_limit(const std::optional<Disturbance>& one, double Interval::*end) {
   return one && one->loss_ci ? std::optional(*one->loss_ci.*end) : std::nullopt;
 }
@@ -70,55 +46,83 @@ Cell reason_cell(const std::optional<Disturbance>& one) {
   return one && !one->reason.empty() ? silent_cell(one->reason) : Cell{};
 }
 
-void add_recovery(std::vector<Cell>& cells, const std::optional<Recovery>& one) {
-  if (!one) { return cells.resize(cells.size() + 5); }
-  cells.push_back(one->seconds ? Cell{*one->seconds, to_text(*one)} : Cell{nullptr, to_text(*one)});
-  cells.push_back(silent_cell(one->longest));
-  cells.push_back(silent_cell(one->rounds));
-  cells.push_back(silent_cell(one->missed));
-  cells.push_back(silent_cell(one->looked_seconds));
+Cell count_cell(std::int64_t number) {
+  return {number, number == 0 ? "" : std::to_string(number)};
 }
 
-std::vector<Cell> isolation_row(const IsolationMatrix& matrix, const NeighbourCell& cell, bool several_cases,
-                                bool several_arms) {
-  const auto& alone = cell.against_alone;
-  const auto& beside_idle = cell.against_idle;
-  const auto loss = alone ? std::optional(alone->loss) : std::nullopt;
-  const auto count = [](std::int64_t number) {
-    return Cell{number, number == 0 ? "" : std::to_string(number)};
-  };
-  std::vector<Cell> cells{
-      several_cases ? results::cell(matrix.case_name) : silent_cell(matrix.case_name),
-      several_arms ? results::cell(matrix.arm) : silent_cell(matrix.arm),
-      results::cell(cell.neighbour),
-      cell.aggressor.empty() ? Cell{} : silent_cell(cell.aggressor),
-      silent_cell(cell.level),
-      silent_cell(cell.trials),
-      count(cell.failed),
-      count(cell.invalid),
-      results::cell(cell.images_per_second, cell.images_per_second.value_or(100) < 10 ? 3 : 1),
-      verdict_cell(alone, true),
-      reason_cell(alone),
-      silent_cell(loss),
-      silent_cell(loss_limit(alone, &Interval::low)),
-      silent_cell(loss_limit(alone, &Interval::high)),
-      silent_cell(loss && *loss < 1 ? std::optional(1 / (1 - *loss)) : std::nullopt),
-      verdict_cell(beside_idle, false),
-      reason_cell(beside_idle),
-      silent_cell(beside_idle ? std::optional(beside_idle->loss) : std::nullopt),
-      silent_cell(loss_limit(beside_idle, &Interval::low)),
-      silent_cell(loss_limit(beside_idle, &Interval::high)),
-      tail_cell(cell.tail),
-      silent_cell(tail_limit(cell.tail, &Interval::low)),
-      silent_cell(tail_limit(cell.tail, &Interval::high)),
-      silent_cell(cell.tail ? std::optional(cell.tail->few_samples) : std::nullopt),
-      silent_cell(alone ? alone->p_worse_holm : std::nullopt),
-      silent_cell(beside_idle ? beside_idle->p_worse_holm : std::nullopt),
-      silent_cell(cell.fairness),
-      silent_cell(cell.busy)};
-  add_recovery(cells, cell.recovery);
-  return cells;
+Cell slowdown_cell(const std::optional<Disturbance>& alone) {
+  return silent_cell(alone && alone->loss < 1 ? std::optional(1 / (1 - alone->loss)) : std::nullopt);
 }
+
+std::optional<double> p_worse(const std::optional<Disturbance>& one) {
+  return one ? one->p_worse_holm : std::nullopt;
+}
+
+Cell recovery_cell(const std::optional<Recovery>& one) {
+  if (!one) { return {}; }
+  return {one->seconds ? nlohmann::json(*one->seconds) : nlohmann::json(), to_text(*one)};
+}
+
+/// A member of the recovery for programs.
+template <typename Value>
+Cell recovered(const IsolationRow& row, Value Recovery::*member) {
+  return row.cell.recovery ? silent_cell((*row.cell.recovery).*member) : Cell{};
+}
+
+using R = IsolationRow;
+constexpr ColumnOf<R> isolation_columns[] = {
+    {"case", "victim", [](const R& of) { return text_cell(of.matrix.case_name, of.several_cases); }, false,
+     true},
+    {"arm", "arm", [](const R& of) { return text_cell(of.matrix.arm, of.several_arms); }, false, true},
+    {"neighbour", "neighbour", [](const R& of) { return cell(of.cell.neighbour); }},
+    {"aggressor", "",
+     [](const R& of) { return of.cell.aggressor.empty() ? Cell{} : silent_cell(of.cell.aggressor); }, false,
+     true},
+    {"level", "", [](const R& of) { return silent_cell(of.cell.level); }, true, true},
+    {"trials", "", [](const R& of) { return silent_cell(of.cell.trials); }, true, true},
+    {"failed", "failed", [](const R& of) { return count_cell(of.cell.failed); }, true, true},
+    {"invalid", "invalid", [](const R& of) { return count_cell(of.cell.invalid); }, true, true},
+    {"images_per_second", "images/s",
+     [](const R& of) {
+       const auto& value = of.cell.images_per_second;
+       return cell(value, value.value_or(100) < 10 ? 3 : 1);
+     },
+     true},
+    {"verdict", "slower than alone", [](const R& of) { return verdict_cell(of.cell.against_alone, true); },
+     false, true},
+    {"reason", "", [](const R& of) { return reason_cell(of.cell.against_alone); }, false, true},
+    {"loss", "", [](const R& of) { return silent_cell(loss_of(of.cell.against_alone)); }, true, true},
+    {"loss_low", "",
+     [](const R& of) { return silent_cell(loss_limit(of.cell.against_alone, &Interval::low)); }, true, true},
+    {"loss_high", "",
+     [](const R& of) { return silent_cell(loss_limit(of.cell.against_alone, &Interval::high)); }, true, true},
+    {"slowdown", "", [](const R& of) { return slowdown_cell(of.cell.against_alone); }, true, true},
+    {"verdict_idle", "than beside idle",
+     [](const R& of) { return verdict_cell(of.cell.against_idle, false); }, false, true},
+    {"reason_idle", "", [](const R& of) { return reason_cell(of.cell.against_idle); }, false, true},
+    {"loss_idle", "", [](const R& of) { return silent_cell(loss_of(of.cell.against_idle)); }, true, true},
+    {"loss_idle_low", "",
+     [](const R& of) { return silent_cell(loss_limit(of.cell.against_idle, &Interval::low)); }, true, true},
+    {"loss_idle_high", "",
+     [](const R& of) { return silent_cell(loss_limit(of.cell.against_idle, &Interval::high)); }, true, true},
+    {"p99_inflation", "p99", [](const R& of) { return tail_cell(of.cell.tail); }, true, true},
+    {"p99_inflation_ci_low", "",
+     [](const R& of) { return silent_cell(tail_limit(of.cell.tail, &Interval::low)); }, true, true},
+    {"p99_inflation_ci_high", "",
+     [](const R& of) { return silent_cell(tail_limit(of.cell.tail, &Interval::high)); }, true, true},
+    {"few_samples", "",
+     [](const R& of) { return of.cell.tail ? silent_cell(of.cell.tail->few_samples) : Cell{}; }, false, true},
+    {"p_worse_holm", "", [](const R& of) { return silent_cell(p_worse(of.cell.against_alone)); }, true, true},
+    {"p_worse_idle_holm", "", [](const R& of) { return silent_cell(p_worse(of.cell.against_idle)); }, true,
+     true},
+    {"fairness", "", [](const R& of) { return silent_cell(of.cell.fairness); }, true, true},
+    {"busy", "", [](const R& of) { return silent_cell(of.cell.busy); }, true, true},
+    {"recovery_seconds", "back in", [](const R& of) { return recovery_cell(of.cell.recovery); }, true, true},
+    {"recovery_longest", "", [](const R& of) { return recovered(of, &Recovery::longest); }, true, true},
+    {"recovery_rounds", "", [](const R& of) { return recovered(of, &Recovery::rounds); }, true, true},
+    {"recovery_missed", "", [](const R& of) { return recovered(of, &Recovery::missed); }, true, true},
+    {"recovery_looked_seconds", "", [](const R& of) { return recovered(of, &Recovery::looked_seconds); },
+     true, true}};
 
 std::string margin_words(double share) {
   return fmt::format("{:.3g} %", share * 100);
@@ -163,22 +167,20 @@ void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
 }  // namespace
 
 Table isolation_table(const std::vector<IsolationMatrix>& matrices) {
-  Table table;
-  table.columns = isolation_columns;
   std::set<std::string> cases, arms;
-  bool few_steps = false;
   for (const auto& matrix : matrices) {
     cases.insert(matrix.case_name);
     arms.insert(matrix.arm);
   }
+  std::vector<IsolationRow> rows;
   for (const auto& matrix : matrices) {
     for (const auto& cell : matrix.cells) {
-      table.rows.push_back(isolation_row(matrix, cell, cases.size() > 1, arms.size() > 1));
-      few_steps = few_steps || (cell.tail && !cell.tail->ci);
+      rows.push_back({matrix, cell, cases.size() > 1, arms.size() > 1});
     }
-    add_notes(matrix, table.notes);
   }
-  if (few_steps) {
+  auto table = table_of(isolation_columns, rows);
+  for (const auto& matrix : matrices) { add_notes(matrix, table.notes); }
+  if (std::ranges::any_of(rows, [](const R& of) { return of.cell.tail && !of.cell.tail->ci; })) {
     table.notes.emplace_back(
         "p99 of step times: not shown where a side has too few steps for an interval (437)");
   }

@@ -10,44 +10,31 @@
 namespace virtrain::results {
 namespace {
 
-const std::vector<Column> mitigation_columns{{"case", "victim", false, true},
-                                             {"arm", "with"},
-                                             {"like", "against", false, true},
-                                             {"changes", "", false, true},
-                                             {"neighbour", "neighbour"},
-                                             {"rounds", "", true, true},
-                                             {"verdict", "", false, true},
-                                             {"reason", "", false, true},
-                                             {"relief", "", true, true},
-                                             {"relief_low", "", true, true},
-                                             {"relief_high", "", true, true},
-                                             {"loss_without", "loss without"},
-                                             {"loss_without_low", "", true, true},
-                                             {"loss_without_high", "", true, true},
-                                             {"loss_with", "loss with"},
-                                             {"loss_with_low", "", true, true},
-                                             {"loss_with_high", "", true, true},
-                                             {"cost_alone", "alone", true, true},
-                                             {"cost_alone_low", "", true, true},
-                                             {"cost_alone_high", "", true, true},
-                                             {"cost_aggressor", "its rate", true, true},
-                                             {"cost_aggressor_low", "", true, true},
-                                             {"cost_aggressor_high", "", true, true}};
+/// One line of the table. Case and arm are shown to people only where there are several.
+struct MitigationRow {
+  const Mitigation& of;
+  bool several_cases = false, several_likes = false;
+};
 
-void add_interval(std::vector<Cell>& cells, const std::optional<Interval>& interval) {
-  cells.push_back(silent_cell(interval ? std::optional(interval->low) : std::nullopt));
-  cells.push_back(silent_cell(interval ? std::optional(interval->high) : std::nullopt));
+Cell limit_cell(const std::optional<Interval>& interval, double Interval::*end) {
+  return interval ? silent_cell(*interval.*end) : Cell{};
 }
 
-void add_loss(std::vector<Cell>& cells, const std::optional<Disturbance>& one, const std::string& verdict) {
-  cells.push_back(one ? Cell{one->loss, verdict + to_text(*one, false)} : Cell{});
-  add_interval(cells, one ? one->loss_ci : std::nullopt);
+/// An end of the interval of a loss or a cost.
+Cell limit_cell(const std::optional<Disturbance>& one, double Interval::*end) {
+  return one ? limit_cell(one->loss_ci, end) : Cell{};
+}
+Cell limit_cell(const std::optional<ShareLost>& one, double Interval::*end) {
+  return one ? limit_cell(one->ci, end) : Cell{};
+}
+
+Cell loss_cell(const std::optional<Disturbance>& one, const std::string& verdict) {
+  return one ? Cell{one->loss, verdict + to_text(*one, false)} : Cell{};
 }
 
 /// For people without its interval: there is no room for it.
-void add_cost(std::vector<Cell>& cells, const std::optional<ShareLost>& cost) {
-  cells.push_back(cost ? Cell{cost->loss, to_text(ShareLost{cost->loss, {}, cost->rounds})} : Cell{});
-  add_interval(cells, cost ? cost->ci : std::nullopt);
+Cell cost_cell(const std::optional<ShareLost>& cost) {
+  return cost ? Cell{cost->loss, to_text(ShareLost{cost->loss, {}, cost->rounds})} : Cell{};
 }
 
 /// Before the loss that it leaves.
@@ -67,33 +54,54 @@ std::string verdict_words(Help verdict) {
   return "? ";
 }
 
-std::vector<Cell> mitigation_row(const Mitigation& one, bool several_cases, bool several_likes) {
-  const auto shown = [](const std::string& text, bool is_shown) { return Cell{text, is_shown ? text : ""}; };
-  std::vector<Cell> cells{
-      shown(one.case_name, several_cases), cell(one.arm),        shown(one.like, several_likes),
-      shown(one.changes, false),           cell(one.neighbour),  Cell{one.rounds, ""},
-      Cell{to_string(one.verdict), ""},    Cell{one.reason, ""}, silent_cell(one.relief)};
-  add_interval(cells, one.relief_ci);
-  add_loss(cells, one.without, "");
-  add_loss(cells, one.with, verdict_words(one.verdict));
-  add_cost(cells, one.cost_alone);
-  add_cost(cells, one.cost_aggressor);
-  return cells;
-}
+using M = MitigationRow;
+constexpr ColumnOf<M> mitigation_columns[] = {
+    {"case", "victim", [](const M& row) { return text_cell(row.of.case_name, row.several_cases); }, false,
+     true},
+    {"arm", "with", [](const M& row) { return cell(row.of.arm); }},
+    {"like", "against", [](const M& row) { return text_cell(row.of.like, row.several_likes); }, false, true},
+    {"changes", "", [](const M& row) { return silent_cell(row.of.changes); }, false, true},
+    {"neighbour", "neighbour", [](const M& row) { return cell(row.of.neighbour); }},
+    {"rounds", "", [](const M& row) { return silent_cell(row.of.rounds); }, true, true},
+    {"verdict", "", [](const M& row) { return silent_cell(to_string(row.of.verdict)); }, false, true},
+    {"reason", "", [](const M& row) { return silent_cell(row.of.reason); }, false, true},
+    {"relief", "", [](const M& row) { return silent_cell(row.of.relief); }, true, true},
+    {"relief_low", "", [](const M& row) { return limit_cell(row.of.relief_ci, &Interval::low); }, true, true},
+    {"relief_high", "", [](const M& row) { return limit_cell(row.of.relief_ci, &Interval::high); }, true,
+     true},
+    {"loss_without", "loss without", [](const M& row) { return loss_cell(row.of.without, ""); }},
+    {"loss_without_low", "", [](const M& row) { return limit_cell(row.of.without, &Interval::low); }, true,
+     true},
+    {"loss_without_high", "", [](const M& row) { return limit_cell(row.of.without, &Interval::high); }, true,
+     true},
+    {"loss_with", "loss with",
+     [](const M& row) { return loss_cell(row.of.with, verdict_words(row.of.verdict)); }},
+    {"loss_with_low", "", [](const M& row) { return limit_cell(row.of.with, &Interval::low); }, true, true},
+    {"loss_with_high", "", [](const M& row) { return limit_cell(row.of.with, &Interval::high); }, true, true},
+    {"cost_alone", "alone", [](const M& row) { return cost_cell(row.of.cost_alone); }, true, true},
+    {"cost_alone_low", "", [](const M& row) { return limit_cell(row.of.cost_alone, &Interval::low); }, true,
+     true},
+    {"cost_alone_high", "", [](const M& row) { return limit_cell(row.of.cost_alone, &Interval::high); }, true,
+     true},
+    {"cost_aggressor", "its rate", [](const M& row) { return cost_cell(row.of.cost_aggressor); }, true, true},
+    {"cost_aggressor_low", "", [](const M& row) { return limit_cell(row.of.cost_aggressor, &Interval::low); },
+     true, true},
+    {"cost_aggressor_high", "",
+     [](const M& row) { return limit_cell(row.of.cost_aggressor, &Interval::high); }, true, true}};
 
 }  // namespace
 
 Table mitigation_table(const std::vector<Mitigation>& mitigations) {
-  Table table;
-  table.title = "What helps how much";
-  table.columns = mitigation_columns;
   std::set<std::string> cases, likes;
   for (const auto& one : mitigations) {
     cases.insert(one.case_name);
     likes.insert(one.like);
   }
+  std::vector<MitigationRow> rows;
+  for (const auto& one : mitigations) { rows.push_back({one, cases.size() > 1, likes.size() > 1}); }
+  auto table = table_of(mitigation_columns, rows);
+  table.title = "What helps how much";
   for (const auto& one : mitigations) {
-    table.rows.push_back(mitigation_row(one, cases.size() > 1, likes.size() > 1));
     add_once(table.notes, fmt::format("{} is {} with {}", one.arm, one.like,
                                       one.changes.empty() ? "nothing changed" : one.changes));
     if (one.reason.empty()) { continue; }

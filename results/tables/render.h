@@ -28,6 +28,11 @@ Cell cell(const std::optional<double>& number, int decimals);
 /// 0.978 as "97.8 %".
 Cell share_cell(const std::optional<double>& share, int decimals = 1);
 
+/// A text that programs get and people see only if it `is_shown`.
+inline Cell text_cell(const std::string& text, bool is_shown) {
+  return {text, is_shown ? text : ""};
+}
+
 /// A value that programs get and people do not see.
 template <typename Value>
 Cell silent_cell(const Value& value) {

@@ -34,34 +34,53 @@ Cell suspects_cell(const std::vector<Suspect>& suspects) {
   return result;
 }
 
-std::vector<Cell> row_of(const Change& change) {
-  const auto& level = change.level;
-  const auto& series = *change.series;
-  const auto night = [&](const std::optional<std::size_t>& index) {
-    return index ? cell(change.night(*index).experiment) : Cell{};
-  };
-  const auto interval = level.ci && level.confirmed_on
-                            ? fmt::format("{} … {}", percent(level.ci->low), percent(level.ci->high))
-                            : "";
-  return {cell(change.id),
-          cell(to_string(change.state)),
-          cell(change.regression ? "worse" : "better"),
-          {level.large, level.large ? "large" : ""},
-          cell(series.name()),
-          {date_of(change.first_night()), date_of(change.first_night())},
-          cell(change.first_night().experiment),
-          {level.ratio, percent(level.ratio)},
-          {level.ci ? nlohmann::json(level.ci->low) : nlohmann::json(), interval},
-          {level.ci ? nlohmann::json(level.ci->high) : nlohmann::json(), ""},
-          cell(std::optional(level.before), 3),
-          cell(std::optional(level.after), 3),
-          cell(series.unit),
-          night(level.settled > level.first ? std::optional(level.settled) : std::nullopt),
-          night(level.confirmed_on),
-          night(level.mended_on),
-          cell(change.why),
-          suspects_cell(change.suspects)};
+/// The experiment of one of the change's nights.
+Cell experiment_cell(const Change& change, const std::optional<std::size_t>& night) {
+  return night ? cell(change.night(*night).experiment) : Cell{};
 }
+
+Cell low_cell(const LevelChange& level) {
+  if (!level.ci) { return {}; }
+  return {level.ci->low,
+          level.confirmed_on ? fmt::format("{} … {}", percent(level.ci->low), percent(level.ci->high)) : ""};
+}
+
+std::optional<std::size_t> settled_later(const LevelChange& level) {
+  return level.settled > level.first ? std::optional(level.settled) : std::nullopt;
+}
+
+constexpr ColumnOf<Change> change_columns[] = {
+    {"id", "change", [](const Change& of) { return cell(of.id); }},
+    {"state", "state", [](const Change& of) { return cell(to_string(of.state)); }},
+    {"direction", "", [](const Change& of) { return cell(of.regression ? "worse" : "better"); }},
+    {"large", "",
+     [](const Change& of) {
+       return Cell{of.level.large, of.level.large ? "large" : ""};
+     },
+     false, true},
+    {"series", "series", [](const Change& of) { return cell(of.series->name()); }},
+    {"first_date", "first night",
+     [](const Change& of) { return text_cell(date_of(of.first_night()), true); }},
+    {"first_experiment", "experiment", [](const Change& of) { return cell(of.first_night().experiment); }},
+    {"ratio", "by",
+     [](const Change& of) {
+       return Cell{of.level.ratio, percent(of.level.ratio)};
+     },
+     true},
+    {"ratio_ci_low", "95 % interval", [](const Change& of) { return low_cell(of.level); }, true, true},
+    {"ratio_ci_high", "",
+     [](const Change& of) { return of.level.ci ? silent_cell(of.level.ci->high) : Cell{}; }, true, true},
+    {"before", "before", [](const Change& of) { return cell(std::optional(of.level.before), 3); }, true},
+    {"after", "after", [](const Change& of) { return cell(std::optional(of.level.after), 3); }, true},
+    {"unit", "unit", [](const Change& of) { return cell(of.series->unit); }, false, true},
+    {"moved_until", "moved until",
+     [](const Change& of) { return experiment_cell(of, settled_later(of.level)); }, false, true},
+    {"confirmed_by", "confirmed by",
+     [](const Change& of) { return experiment_cell(of, of.level.confirmed_on); }, false, true},
+    {"mended_by", "mended by", [](const Change& of) { return experiment_cell(of, of.level.mended_on); },
+     false, true},
+    {"why", "acknowledged", [](const Change& of) { return cell(of.why); }, false, true},
+    {"suspects", "suspect", [](const Change& of) { return suspects_cell(of.suspects); }, false, true}};
 
 /// Adds the differences, and advice on them.
 void add_notes(const Change& change, std::vector<std::string>& notes) {
@@ -156,71 +175,63 @@ void add_noise_notes(const ChangeLog& log, std::vector<std::string>& notes) {
       rule.nights_to_confirm));
 }
 
+/// One series with its noise.
+struct NoiseRow {
+  const Series& series;
+  const SeriesNoise& noise;
+};
+
+Cell share_or_nothing(const std::optional<double>& value) {
+  return value ? Cell{*value, share_words(*value)} : Cell{};
+}
+
+Cell whole_cell(std::size_t number) {
+  return {number, std::to_string(number)};
+}
+
+Cell night_cell(const Series& series, const std::optional<std::size_t>& index) {
+  return index ? Cell{series.nights[*index]->experiment, night_words(series, *index)} : Cell{};
+}
+
+using N = NoiseRow;
+constexpr ColumnOf<N> noise_columns[] = {
+    {"series", "series", [](const N& of) { return cell(of.series.name()); }},
+    {"current", "",
+     [](const N& of) {
+       return Cell{of.series.current, of.series.current ? "" : "scenario changed"};
+     },
+     false, true},
+    {"nights", "nights", [](const N& of) { return whole_cell(of.series.nights.size()); }, true},
+    {"nights_at_level", "at this level", [](const N& of) { return whole_cell(of.noise.nights); }, true},
+    {"nights_to_go", "nights to go", [](const N& of) { return whole_cell(of.noise.nights_to_go); }, true},
+    {"sigma", "noise", [](const N& of) { return share_or_nothing(of.noise.sigma); }, true},
+    {"least_loss_3_nights", "least loss in 3 nights",
+     [](const N& of) { return share_or_nothing(of.noise.least_loss_3_nights); }, true},
+    {"least_loss_15_nights", "in 15",
+     [](const N& of) { return share_or_nothing(of.noise.least_loss_15_nights); }, true},
+    {"step", "in steps of", [](const N& of) { return share_or_nothing(of.noise.step); }, true, true},
+    {"noisier_since", "noisier since",
+     [](const N& of) { return night_cell(of.series, of.noise.noisier_since); }, false, true},
+    {"sigma_before", "noise before", [](const N& of) { return share_or_nothing(of.noise.sigma_before); },
+     true, true},
+    {"drift_since", "moved slowly since",
+     [](const N& of) { return night_cell(of.series, of.noise.drift_since); }, false, true},
+    {"drift_ratio", "by",
+     [](const N& of) {
+       return of.noise.drift_ratio ? Cell{*of.noise.drift_ratio, percent(*of.noise.drift_ratio)} : Cell{};
+     },
+     true, true}};
+
 }  // namespace
 
 Table noise_table(const ChangeLog& log) {
-  Table table;
-  table.columns = {{"series", "series"},
-                   {"current", "", false, true},
-                   {"nights", "nights", true},
-                   {"nights_at_level", "at this level", true},
-                   {"nights_to_go", "nights to go", true},
-                   {"sigma", "noise", true},
-                   {"least_loss_3_nights", "least loss in 3 nights", true},
-                   {"least_loss_15_nights", "in 15", true},
-                   {"step", "in steps of", true, true},
-                   {"noisier_since", "noisier since", false, true},
-                   {"sigma_before", "noise before", true, true},
-                   {"drift_since", "moved slowly since", false, true},
-                   {"drift_ratio", "by", true, true}};
-  const auto share = [](const std::optional<double>& value) {
-    return value ? Cell{*value, share_words(*value)} : Cell{};
-  };
-  for (std::size_t i = 0; i < log.noise.size(); ++i) {
-    const auto& series = log.series[i];
-    const auto& noise = log.noise[i];
-    const auto night = [&](const std::optional<std::size_t>& index) {
-      return index ? Cell{series.nights[*index]->experiment, night_words(series, *index)} : Cell{};
-    };
-    table.rows.push_back(
-        {cell(series.name()),
-         {series.current, series.current ? "" : "scenario changed"},
-         {series.nights.size(), std::to_string(series.nights.size())},
-         {noise.nights, std::to_string(noise.nights)},
-         {noise.nights_to_go, std::to_string(noise.nights_to_go)},
-         share(noise.sigma),
-         share(noise.least_loss_3_nights),
-         share(noise.least_loss_15_nights),
-         share(noise.step),
-         night(noise.noisier_since),
-         share(noise.sigma_before),
-         night(noise.drift_since),
-         noise.drift_ratio ? Cell{*noise.drift_ratio, percent(*noise.drift_ratio)} : Cell{}});
-  }
-  return table;
+  std::vector<NoiseRow> rows;
+  for (std::size_t i = 0; i < log.noise.size(); ++i) { rows.push_back({log.series[i], log.noise[i]}); }
+  return table_of(noise_columns, rows);
 }
 
 Table changes_table(const ChangeLog& log, const std::string& database_option) {
-  Table table;
-  table.columns = {{"id", "change"},
-                   {"state", "state"},
-                   {"direction", ""},
-                   {"large", "", false, true},
-                   {"series", "series"},
-                   {"first_date", "first night"},
-                   {"first_experiment", "experiment"},
-                   {"ratio", "by", true},
-                   {"ratio_ci_low", "95 % interval", true, true},
-                   {"ratio_ci_high", "", true, true},
-                   {"before", "before", true},
-                   {"after", "after", true},
-                   {"unit", "unit", false, true},
-                   {"moved_until", "moved until", false, true},
-                   {"confirmed_by", "confirmed by", false, true},
-                   {"mended_by", "mended by", false, true},
-                   {"why", "acknowledged", false, true},
-                   {"suspects", "suspect", false, true}};
-  for (const auto& change : log.changes) { table.rows.push_back(row_of(change)); }
+  auto table = table_of(change_columns, log.changes);
   for (const auto& change : log.changes) { add_notes(change, table.notes); }
   const auto alarms = std::ranges::count_if(log.changes, is_alarm);
   table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),

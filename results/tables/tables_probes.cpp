@@ -33,6 +33,49 @@ bool has_slow_collective(const std::vector<Probe>& probes) {
   return false;
 }
 
+/// One figure in one arm.
+struct ProbeRow {
+  ProbeKey key;
+  std::string arm;
+  ProbeReadings readings;
+  std::optional<double> value;  ///< median
+  double bare_metal = 0;        ///< the same there; 0: nobody measured it
+};
+
+std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes) {
+  std::vector<ProbeRow> rows;
+  for (const auto& [key, arms] : probe_figures(probes)) {
+    const auto base = arms.find("bare_metal");
+    const double bare_metal = base == arms.end() ? 0 : median_of(base->second.values).value_or(0);
+    for (const auto& [arm, readings] : arms) {
+      rows.push_back({key, arm, readings, median_of(readings.values), bare_metal});
+    }
+  }
+  return rows;
+}
+
+std::optional<double> of_bare_metal(const ProbeRow& row) {
+  const bool is_compared = row.value && row.bare_metal > 0 && row.arm != "bare_metal";
+  return is_compared ? std::optional(*row.value / row.bare_metal) : std::nullopt;
+}
+
+using F = ProbeRow;
+constexpr ColumnOf<F> probe_columns[] = {
+    {"name", "probe", [](const F& of) { return cell(of.key.name); }},
+    {"data_type", "type", [](const F& of) { return cell(of.key.data_type); }, false, true},
+    {"side", "side", [](const F& of) { return cell(side_words(of.key)); }, false, true},
+    {"size_bytes", "size (B)", [](const F& of) { return cell(known(of.key.size_bytes)); }, true, true},
+    {"nodes", "nodes", [](const F& of) { return cell(known(of.key.nodes)); }, true, true},
+    {"ranks", "ranks", [](const F& of) { return cell(known(of.key.ranks)); }, true, true},
+    {"arm", "arm", [](const F& of) { return cell(of.arm); }},
+    {"n", "n", [](const F& of) { return cell(std::ssize(of.readings.values)); }, true},
+    {"value", "median", [](const F& of) { return figure_cell(of.value, of.key.unit); }, true},
+    {"bus_bytes_per_second", "bus",
+     [](const F& of) { return figure_cell(median_of(of.readings.bus), "B/s"); }, true, true},
+    {"of_bare_metal", "of bare metal", [](const F& of) { return share_cell(of_bare_metal(of)); }, true, true},
+    {"wrong", "wrong", [](const F& of) { return of.readings.wrong > 0 ? cell(of.readings.wrong) : Cell{}; },
+     true, true}};
+
 }  // namespace
 
 Table probes_without_trials(const std::vector<Probe>& probes) {
@@ -50,34 +93,7 @@ Table probes_without_trials(const std::vector<Probe>& probes) {
 }
 
 Table probes_table(const std::vector<Probe>& probes) {
-  Table table;
-  table.columns = {{"name", "probe"},
-                   {"data_type", "type", false, true},
-                   {"side", "side", false, true},
-                   {"size_bytes", "size (B)", true, true},
-                   {"nodes", "nodes", true, true},
-                   {"ranks", "ranks", true, true},
-                   {"arm", "arm"},
-                   {"n", "n", true},
-                   {"value", "median", true},
-                   {"bus_bytes_per_second", "bus", true, true},
-                   {"of_bare_metal", "of bare metal", true, true},
-                   {"wrong", "wrong", true, true}};
-  for (const auto& [key, arms] : probe_figures(probes)) {
-    const auto base = arms.find("bare_metal");
-    const double base_value = base == arms.end() ? 0 : median_of(base->second.values).value_or(0);
-    for (const auto& [arm, readings] : arms) {
-      const auto value = median_of(readings.values);
-      const bool is_compared = value && base_value > 0 && arm != "bare_metal";
-      table.rows.push_back({cell(key.name), cell(key.data_type), cell(side_words(key)),
-                            cell(known(key.size_bytes)), cell(known(key.nodes)), cell(known(key.ranks)),
-                            cell(arm), cell(static_cast<std::int64_t>(readings.values.size())),
-                            figure_cell(value, key.unit), figure_cell(median_of(readings.bus), "B/s"),
-                            share_cell(is_compared ? std::optional(*value / base_value) : std::nullopt),
-                            cell(readings.wrong > 0 ? std::optional(readings.wrong) : std::nullopt)});
-    }
-  }
-  return table;
+  return table_of(probe_columns, probe_rows(probes));
 }
 
 Table probes_table(const Store& store, const std::string& id) {
