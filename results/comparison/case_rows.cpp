@@ -14,10 +14,6 @@
 namespace virtrain::results {
 namespace {
 
-std::string unit_of(const ComparisonRow& row) {
-  return row.unit.empty() ? images_unit : row.unit;
-}
-
 /// Position of a trial in its plan; imported trials without one stand behind, in file order.
 auto plan_position(const ComparisonRow& row) {
   return std::tuple(row.experiment, row.order.value_or(std::numeric_limits<std::int64_t>::max()));
@@ -52,7 +48,7 @@ bool is_emulation(const std::string& virtualization) {
 }
 
 std::optional<double> throughput_of(const ComparisonRow& row) {
-  return row.images_per_second ? row.images_per_second : row.throughput;
+  return row.throughput;
 }
 
 bool usable(const ComparisonRow& row) {
@@ -73,13 +69,13 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
   });
   std::map<std::string, std::string> first_unit;
   for (const auto* row : ordered) {
-    if (throughput_of(*row)) { first_unit.try_emplace(row->case_name, unit_of(*row)); }
+    if (throughput_of(*row)) { first_unit.try_emplace(row->case_name, row->unit); }
   }
   std::vector<CaseRows> cases;
   std::map<std::pair<std::string, std::string>, std::size_t> index;
   for (const auto* row : ordered) {
     const auto known = first_unit.find(row->case_name);
-    const auto unit = throughput_of(*row) || known == first_unit.end() ? unit_of(*row) : known->second;
+    const auto unit = throughput_of(*row) || known == first_unit.end() ? row->unit : known->second;
     const auto [found, fresh] = index.try_emplace({row->case_name, unit}, cases.size());
     if (fresh) { cases.push_back({row->case_name, {}, row->case_key, unit}); }
     cases[found->second].rows.push_back(row);

@@ -326,8 +326,6 @@ class Comparer {
     arm.boots = boots_of(index_.data(), runs);
     arm.throughput = mean(arm.throughputs);
     arm.unit = one.unit;
-    const bool in_images = one.unit == images_unit;
-    if (in_images) { arm.images_per_second = arm.throughput; }
     if (sweeps_power(one.key)) {
       const auto numbers = index_.evidence(one.name, side).numbers;
       const auto number = [&](const char* name) {
@@ -337,34 +335,31 @@ class Comparer {
       arm.images_per_joule = number("mean.gpu_images_per_joule");
       arm.cpu_images_per_joule = number("mean.cpu_images_per_joule");
     }
-    if (const auto record = arms_.find(side.selector.arm);
-        in_images && record != arms_.end() && record->second.price) {
+    if (const auto record = arms_.find(side.selector.arm); record != arms_.end() && record->second.price) {
       const auto& price = *record->second.price;
-      arm.images_per_currency_unit =
-          *arm.images_per_second * seconds_per_hour / (price.amount * static_cast<double>(arm.nodes));
+      arm.work_per_currency_unit =
+          *arm.throughput * seconds_per_hour / (price.amount * static_cast<double>(arm.nodes));
       arm.currency = price.currency;
     }
     arm.tenants = index_.tenants(one.name, side.selector);
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
     if (one.key.scale != arm.nodes) { return arm; }
     const auto name_of_one = printed(resized(one.key, 1));
-    if (in_images) { arm.published = index_.published(one.name, name_of_one, arm.nodes, side); }
+    arm.published = index_.published(one, name_of_one, arm.nodes, side);
     const auto one_node = runs_of(index_.rows(name_of_one, one.unit, side.selector), side.pooled);
     if (one_node.empty()) { return arm; }
     arm.scaling = weak_scaling(throughputs(of_shared_experiments(one_node, runs)),
                                throughputs(of_shared_experiments(runs, one_node)), arm.nodes);
-    if (in_images && !request_.predict.empty()) {
-      arm.prediction = prediction_of(resized(one.key, {}), side);
-    }
+    if (!request_.predict.empty()) { arm.prediction = prediction_of(resized(one.key, {}), one.unit, side); }
     return arm;
   }
 
   /// The same for all sizes of a weak scaling.
-  const Prediction& prediction_of(const CaseKey& family, const Side& side) const {
-    const auto key = std::tuple(printed(family), side.selector.text, side.selector.arm, side.pooled);
+  const Prediction& prediction_of(const CaseKey& family, const std::string& unit, const Side& side) const {
+    const auto key = std::tuple(printed(family), unit, side.selector.text, side.selector.arm, side.pooled);
     const auto known = predictions_.find(key);
     if (known != predictions_.end()) { return known->second; }
-    const auto evidence = index_.scaling(family, side);
+    const auto evidence = index_.scaling(family, unit, side);
     std::set<std::int64_t> sizes;
     for (const auto& run : evidence.runs) { sizes.insert(run.nodes); }
     Prediction prediction;
@@ -433,7 +428,8 @@ class Comparer {
   bool has_other_units_;  ///< than images/s
   bool by_arm_;           ///< the sides are arms of the selected experiments
   ArmRecords arms_;
-  mutable std::map<std::tuple<std::string, std::string, std::string, bool>, Prediction> predictions_;
+  mutable std::map<std::tuple<std::string, std::string, std::string, std::string, bool>, Prediction>
+      predictions_;
   mutable std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t>, LookLevels> levels_ = {};
 };
 

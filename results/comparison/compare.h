@@ -60,21 +60,20 @@ struct TenantsAlone {
 struct ArmSummary {
   std::string arm;
   std::int64_t nodes = 1;
-  std::int64_t runs = 0;                         ///< valid finished trials
-  std::optional<double> throughput = {};         ///< mean over them, of the trial
-  std::string unit = images_unit;                ///< of it
-  std::optional<double> images_per_second = {};  ///< the same, where that is its unit
-  std::vector<double> throughputs = {};          ///< of each of them
-  std::vector<std::string> boots = {};           ///< likewise, in which boot it ran; "" where nobody said
+  std::int64_t runs = 0;                  ///< valid finished trials
+  std::optional<double> throughput = {};  ///< mean over them, of the trial
+  std::string unit = images_unit;         ///< of it
+  std::vector<double> throughputs = {};   ///< of each of them
+  std::vector<std::string> boots = {};    ///< likewise, in which boot it ran; "" where nobody said
   std::vector<TenantMean> tenants = {};
   std::optional<Scaling> scaling = {};        ///< where the case is FAMILY/NODES and FAMILY/1 was run
   std::set<std::string> virtualization = {};  ///< what was virtual; "" where nobody said
   bool oversubscribed = false;
   std::optional<PublishedSpeedup> published = {};
-  std::optional<SweepStanding> sweep = {};              ///< where the case is a point of a sweep
-  std::optional<double> images_per_joule = {};          ///< of its GPUs, where a power limit was swept
-  std::optional<double> cpu_images_per_joule = {};      ///< of the host's processors (RAPL), likewise
-  std::optional<double> images_per_currency_unit = {};  ///< where the scenario has prices
+  std::optional<SweepStanding> sweep = {};            ///< where the case is a point of a sweep
+  std::optional<double> images_per_joule = {};        ///< of its GPUs, where a power limit was swept
+  std::optional<double> cpu_images_per_joule = {};    ///< of the host's processors (RAPL), likewise
+  std::optional<double> work_per_currency_unit = {};  ///< images, tokens, …; where the scenario has prices
   std::string currency = {};
   std::optional<TenantsAlone> alone = {};     ///< where the case has several tenants, and runs alone exist
   std::optional<Prediction> prediction = {};  ///< of the case's weak scaling, where asked for

@@ -70,7 +70,7 @@ json by_arm(const CaseComparison& comparison, std::optional<T> ArmSummary::*memb
 
 /// Adds a throughput that is not in images/s.
 void put_other_unit(json& object, const ArmSummary& arm) {
-  if (!arm.throughput || arm.images_per_second) { return; }
+  if (!arm.throughput || arm.unit == images_unit) { return; }
   object["throughput"] = *arm.throughput;
   object["unit"] = arm.unit;
 }
@@ -84,7 +84,7 @@ json sweep_json(const CaseComparison& comparison) {
   for (const auto& arm : comparison.arms) {
     if (!arm.sweep) { continue; }
     json& object = arms[arm.arm];
-    object = {{"images_per_second", or_null(arm.images_per_second)},
+    object = {{"images_per_second", or_null(in_images(arm.throughput, arm.unit))},
               {"standing", to_string(arm.sweep->standing)},
               {"best", arm.sweep->best},
               {"images_per_joule", or_null(arm.images_per_joule)},
@@ -95,12 +95,16 @@ json sweep_json(const CaseComparison& comparison) {
   return {{"family", swept_name(comparison.key)}, {"at", at}, {"arms", arms}};
 }
 
-/// Images for a unit of the currency, by arm; null where no arm has a price.
+/// Images, or what else the throughput counts, for a unit of the currency, by arm; null where no arm has a
+/// price.
 json price_json(const CaseComparison& comparison) {
   json arms;
   for (const auto& arm : comparison.arms) {
-    if (!arm.images_per_currency_unit) { continue; }
-    arms[arm.arm] = {{"images", *arm.images_per_currency_unit}, {"currency", arm.currency}};
+    if (!arm.work_per_currency_unit) { continue; }
+    json& object = arms[arm.arm];
+    object = {{"images", or_null(in_images(arm.work_per_currency_unit, arm.unit))},
+              {"currency", arm.currency}};
+    if (arm.unit != images_unit) { object[work_of(arm.unit)] = *arm.work_per_currency_unit; }
   }
   return arms;
 }
@@ -109,7 +113,7 @@ json price_json(const CaseComparison& comparison) {
 json throughput_json(const CaseComparison& comparison) {
   json arms;
   for (const auto& arm : comparison.arms) {
-    arms[arm.arm] = {{"images_per_second", or_null(arm.images_per_second)}, {"runs", arm.runs}};
+    arms[arm.arm] = {{"images_per_second", or_null(in_images(arm.throughput, arm.unit))}, {"runs", arm.runs}};
     put_other_unit(arms[arm.arm], arm);
   }
   return arms;

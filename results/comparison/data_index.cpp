@@ -277,18 +277,18 @@ std::pair<Evidence, Evidence> DataIndex::evidence(const std::string& case_name, 
   return {std::move(ours), std::move(theirs)};
 }
 
-ScalingEvidence DataIndex::scaling(const CaseKey& family, const Side& side) const {
+ScalingEvidence DataIndex::scaling(const CaseKey& family, const std::string& unit, const Side& side) const {
   ScalingEvidence evidence;
   std::set<std::string> transports;
   double accumulated = 1;
-  const auto one_node = runs_of(rows(printed(resized(family, 1)), images_unit, side.selector), side.pooled);
+  const auto one_node = runs_of(rows(printed(resized(family, 1)), unit, side.selector), side.pooled);
   for (const auto& one : cases_) {
-    if (!one.key.scale || one.unit != images_unit || resized(one.key, {}) != family) { continue; }
+    if (!one.key.scale || one.unit != unit || resized(one.key, {}) != family) { continue; }
     const auto runs =
         of_shared_experiments(runs_of(rows(one.name, one.unit, side.selector), side.pooled), one_node);
     for (const auto* row : runs) {
-      evidence.runs.push_back({row->nodes, *row->images_per_second});
-      if (row->batch_size) {
+      evidence.runs.push_back({row->nodes, *row->throughput});
+      if (row->batch_size && unit == images_unit) {
         evidence.images_per_step = static_cast<double>(
             *row->batch_size * row->ranks_per_node.value_or(std::max<std::int64_t>(1, row->gpus_per_node)));
       }
@@ -325,20 +325,19 @@ ScalingEvidence DataIndex::scaling(const CaseKey& family, const Side& side) cons
   return evidence;
 }
 
-std::optional<PublishedSpeedup> DataIndex::published(const std::string& case_name,
-                                                     const std::string& name_of_one, std::int64_t nodes,
-                                                     const Side& side) const {
+std::optional<PublishedSpeedup> DataIndex::published(const CaseRows& one_case, const std::string& name_of_one,
+                                                     std::int64_t nodes, const Side& side) const {
   std::set<std::string> scenarios;
   for (const auto* row : side.rows) { scenarios.insert(experiment_of(data_, *row).scenario); }
   std::optional<PublishedSpeedup> newest;
-  const auto steps = published_.find({case_name, side.selector.arm});
+  const auto steps = published_.find({one_case.name, side.selector.arm});
   const auto ones = published_.find({name_of_one, side.selector.arm});
   if (steps == published_.end() || ones == published_.end()) { return newest; }
   for (const auto* step : steps->second) {
-    if (!scenarios.contains(step->scenario)) { continue; }
+    if (!scenarios.contains(step->scenario) || step->unit != one_case.unit) { continue; }
     for (const auto* one : ones->second) {
-      if (one->experiment != step->experiment) { continue; }
-      const double speedup = step->images_per_second / one->images_per_second;
+      if (one->experiment != step->experiment || one->unit != step->unit) { continue; }
+      const double speedup = step->throughput / one->throughput;
       newest = {speedup, speedup / static_cast<double>(nodes), step->experiment};
     }
   }

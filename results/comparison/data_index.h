@@ -41,11 +41,11 @@ class DataIndex {
   /// Both sides' for the explainer, with what probes measured alike on both.
   std::pair<Evidence, Evidence> evidence(const std::string& case_name, const Side& baseline,
                                          const Side& candidate) const;
-  /// The runs of all sizes of a weak scaling, and the sweeps that belong to them.
-  ScalingEvidence scaling(const CaseKey& family, const Side& side) const;
+  /// The runs of all sizes of a weak scaling in this unit, and the sweeps that belong to them.
+  ScalingEvidence scaling(const CaseKey& family, const std::string& unit, const Side& side) const;
   /// The newest published speedup of this case over its size of one node, of the arm and any of these
   /// scenarios.
-  std::optional<PublishedSpeedup> published(const std::string& case_name, const std::string& name_of_one,
+  std::optional<PublishedSpeedup> published(const CaseRows& one, const std::string& name_of_one,
                                             std::int64_t nodes, const Side& side) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using nlohmann::json;
 
 StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm) {
-  StudyFigures figures{.images_per_second = arm.images_per_second};
+  StudyFigures figures{.images_per_second = in_images(arm.throughput, arm.unit)};
   if (arm.scaling) {
     figures.speedup = arm.scaling->speedup;
     figures.efficiency = arm.scaling->efficiency;

@@ -43,20 +43,19 @@ struct ComparisonRow {
   std::string virtualization = {};
   bool oversubscribed = false;
   Status status = Status::finished;
-  std::optional<double> images_per_second = {};
   bool valid = true;
   std::string started_at = {};
   std::string boot_id = {};  ///< of the host, where the trial itself says it; else the experiment's holds
   std::int64_t trial = 0;    ///< its id in the database
   CaseKey case_key = {};
   ArmKey arm_key = {};
-  std::optional<double> throughput = {};  ///< as in Trial
-  std::string unit = {};
+  std::optional<double> throughput = {};
+  std::string unit = images_unit;
 };
 BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
                       (case_name, arm, pair, order, nodes, gpus_per_node, ranks_per_node, batch_size,
-                       precision, backend, virtualization, oversubscribed, status, images_per_second, valid,
-                       started_at, boot_id, trial, case_key, arm_key, throughput, unit))
+                       precision, backend, virtualization, oversubscribed, status, valid, started_at, boot_id,
+                       trial, case_key, arm_key, throughput, unit))
 
 /// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
 struct TenantMean {
@@ -157,9 +156,10 @@ struct PublishedMean {
   std::string case_name = {};
   std::string arm = {};
   std::int64_t nodes = 1;
-  double images_per_second = 0;
+  double throughput = 0;
+  std::string unit = images_unit;
 };
-BOOST_DESCRIBE_STRUCT(PublishedMean, (), (experiment, scenario, case_name, arm, nodes, images_per_second))
+BOOST_DESCRIBE_STRUCT(PublishedMean, (), (experiment, scenario, case_name, arm, nodes, throughput, unit))
 
 /// All that compare() looks at, in the order the trials were stored.
 struct ComparisonData {

@@ -16,6 +16,16 @@ namespace virtrain::results {
 /// The unit of a throughput that says none.
 inline constexpr const char* images_unit = "images/s";
 
+/// The figure where it is in images/s, for the contracts that have a field of its own for it; else none.
+inline std::optional<double> in_images(const std::optional<double>& throughput, const std::string& unit) {
+  return unit == images_unit ? throughput : std::nullopt;
+}
+
+/// "tokens" of "tokens/s": what such a throughput counts.
+inline std::string work_of(const std::string& unit) {
+  return unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit + " · s";
+}
+
 /// Facts of a host or guest by name: "kernel", "cpu_model", "driver", …
 using Fingerprint = std::map<std::string, std::string>;
 

@@ -45,6 +45,15 @@ Cell tenants_cell(const std::vector<TenantMean>& tenants) {
   return result;
 }
 
+/// Images for a unit of the currency; programs get no value of what else is counted, and people its name.
+Cell price_cell(const ArmSummary& arm) {
+  auto result = cell(arm.work_per_currency_unit, arm.work_per_currency_unit.value_or(0) < 100 ? 3 : 0);
+  if (arm.work_per_currency_unit && arm.unit != images_unit) {
+    result = {nullptr, result.text + " " + printable(work_of(arm.unit))};
+  }
+  return result;
+}
+
 constexpr std::size_t ratio_column = 10;
 
 std::optional<double> sweep_limit(const ArmSummary& arm, double Interval::*limit) {
@@ -88,7 +97,7 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
       cell(comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm),
       cell(arm.nodes),
       cell(arm.runs),
-      throughput_cell(arm.images_per_second),
+      throughput_cell(in_images(arm.throughput, arm.unit)),
       tenants_cell(arm.tenants),
       cell(scaling(&Scaling::speedup), 3),
       cell(arm.scaling ? std::optional(arm.nodes) : std::nullopt),
@@ -103,13 +112,13 @@ std::vector<Cell> arm_row(const CaseComparison& comparison, const ArmSummary& ar
       cell(arm.images_per_joule, 3),
       cell(arm.cpu_images_per_joule, 3),
       other_unit_cell(arm.throughput, arm.unit),
-      arm.throughput && !arm.images_per_second ? silent_cell(arm.unit) : Cell{},
-      cell(arm.images_per_currency_unit, arm.images_per_currency_unit.value_or(0) < 100 ? 3 : 0)};
+      arm.throughput && arm.unit != images_unit ? silent_cell(arm.unit) : Cell{},
+      price_cell(arm)};
   const bool is_judged = verdict && verdict->verdict != Verdict::not_comparable;
   add_limits(row, is_judged ? verdict->test->ci : std::nullopt);
   add_limits(row, arm.scaling ? arm.scaling->speedup_ci : std::nullopt);
   add_limits(row, arm.scaling ? arm.scaling->efficiency_ci : std::nullopt);
-  row.push_back(arm.images_per_currency_unit ? silent_cell(arm.currency) : Cell{});
+  row.push_back(arm.work_per_currency_unit ? silent_cell(arm.currency) : Cell{});
   return row;
 }
 
@@ -139,10 +148,10 @@ std::string words_of_fit(const std::string& fitted_on) {
   return fitted_on;
 }
 
-std::string prediction_line(const PredictedPoint& point) {
+std::string prediction_line(const PredictedPoint& point, const std::string& unit) {
   const auto rate = [](double value) { return throughput_cell(value).text; };
-  auto line = fmt::format("  {}: {} images/s, speedup {:.2f} of {}", counted(point.nodes, "node"),
-                          rate(point.predicted), point.speedup, point.nodes);
+  auto line = fmt::format("  {}: {} {}, speedup {:.2f} of {}", counted(point.nodes, "node"),
+                          rate(point.predicted), printable(unit), point.speedup, point.nodes);
   if (point.bound) {
     line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
   }
@@ -198,7 +207,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
           model.worst_held_out_error
               ? fmt::format("off by at most {:.1f} % on held-out sizes", *model.worst_held_out_error * 100)
               : "no size could be held out to test it"));
-      for (const auto& point : model.points) { lines.push_back(prediction_line(point)); }
+      for (const auto& point : model.points) { lines.push_back(prediction_line(point, arm.unit)); }
       for (const auto& note : model.notes) { lines.push_back("  " + note + "."); }
     }
   }
@@ -312,10 +321,10 @@ Table costs_table(const std::vector<CaseComparison>& comparisons) {
                    {"images_per_currency_unit", "images/" + currency_of(comparisons), true, true}};
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.first_of_case ? comparison.arms : std::vector<ArmSummary>()) {
-      if (!arm.images_per_joule && !arm.cpu_images_per_joule && !arm.images_per_currency_unit) { continue; }
-      table.rows.push_back({cell(comparison.case_name), cell(arm.arm), throughput_cell(arm.images_per_second),
-                            cell(arm.images_per_joule, 3), cell(arm.cpu_images_per_joule, 3),
-                            cell(arm.images_per_currency_unit, 0)});
+      if (!arm.images_per_joule && !arm.cpu_images_per_joule && !arm.work_per_currency_unit) { continue; }
+      table.rows.push_back(
+          {cell(comparison.case_name), cell(arm.arm), throughput_cell(in_images(arm.throughput, arm.unit)),
+           cell(arm.images_per_joule, 3), cell(arm.cpu_images_per_joule, 3), price_cell(arm)});
     }
   }
   return table;

@@ -64,7 +64,7 @@ std::string line_of(const results::CaseComparison& comparison) {
   const auto& arm = comparison.arms.at(0);
   constexpr double confidence = 0.95;
   const auto& values = arm.throughputs;
-  auto line = fmt::format("   {}: {:.1f} images/s", comparison.case_name, arm.images_per_second.value_or(0));
+  auto line = fmt::format("   {}: {:.1f} images/s", comparison.case_name, arm.throughput.value_or(0));
   if (values.size() > 1) {
     const auto interval = results::interval_of_mean(values, confidence);
     line += fmt::format(" (95 % interval of the mean: {:.1f} to {:.1f}, {} runs)",

@@ -17,7 +17,7 @@ namespace {
 /// All runs of one size.
 struct Size {
   std::int64_t nodes = 1;
-  double mean = 0;         ///< images/s
+  double mean = 0;         ///< throughput
   bool is_single = false;  ///< one run
   std::optional<double> scatter =
       {};  ///< half width of the mean's 95 % interval, relative; three runs and more
@@ -25,7 +25,7 @@ struct Size {
 
 std::vector<Size> sizes_of(const std::vector<ScalingRun>& runs) {
   std::map<std::int64_t, std::vector<double>> by_nodes;
-  for (const auto& run : runs) { by_nodes[run.nodes].push_back(run.images_per_second); }
+  for (const auto& run : runs) { by_nodes[run.nodes].push_back(run.throughput); }
   std::vector<Size> sizes;
   for (const auto& [nodes, values] : by_nodes) {
     require_throughputs(values, fmt::format("{} nodes", nodes));

@@ -16,7 +16,7 @@ namespace virtrain::results {
 /// One measured run of a weak-scaling family.
 struct ScalingRun {
   std::int64_t nodes = 1;
-  double images_per_second = 0;  ///< of all nodes
+  double throughput = 0;  ///< of all nodes
 };
 
 /// One point of an all-reduce sweep.
@@ -35,7 +35,8 @@ struct ScalingEvidence {
   std::vector<ScalingRun> runs = {};
   std::vector<AllReducePoint> probes = {};
   bool several_sweeps = false;  ///< with settings that differ, so that none of them is taken
-  /// Images of one step of one node; with it times are in seconds, without it in steps of one node.
+  /// Images of one step of one node, where throughputs are in images/s; with it times are in seconds, without
+  /// it in steps of one node.
   std::optional<double> images_per_step = {};
   double gradient_bytes = 4.0 * resnet50_parameters;  ///< in fp32
 };
@@ -43,8 +44,8 @@ struct ScalingEvidence {
 /// Throughput at one size: measured (where it was), by the model, and between which limits.
 struct PredictedPoint {
   std::int64_t nodes = 1;
-  std::optional<double> measured = {};        ///< mean images/s
-  double predicted = 0;                       ///< images/s
+  std::optional<double> measured = {};        ///< mean throughput
+  double predicted = 0;                       ///< throughput
   double ideal = 0;                           ///< nodes times one node
   std::optional<Interval> bound = {};         ///< none where the evidence gives none
   std::optional<double> held_out_error = {};  ///< (predicted without this point - measured) / measured
@@ -56,7 +57,7 @@ struct PredictedPoint {
 struct Prediction {
   std::string transport = {};
   std::string fitted_on = {};                       ///< probes_and_runs, probes, runs, one_run or nothing
-  double one_node = 0;                              ///< images/s
+  double one_node = 0;                              ///< throughput of one node
   std::optional<double> step_seconds = {};          ///< T(1)
   std::optional<double> latency_seconds = {};       ///< of one hop; what is exposed of it without probes
   std::optional<double> bytes_per_second = {};      ///< none: no cost of bandwidth was seen

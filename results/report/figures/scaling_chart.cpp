@@ -16,7 +16,8 @@ struct Step {
   std::string who;    ///< an arm, or "published, " and an arm
   std::string style;  ///< class of the key entry
   std::int64_t nodes = 1;
-  std::optional<double> images_per_second = {};
+  std::optional<double> throughput = {};
+  std::string unit = images_unit;
   Scaling scaling = {};
   std::string published_by = {};  ///< the experiment that the published figures are of
 };
@@ -28,14 +29,16 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
     if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (!arm.scaling) { continue; }
-      auto& steps = families[printed(resized(comparison.key, {}))];
-      steps.push_back(
-          {arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.images_per_second, *arm.scaling});
+      const auto& unit = comparison.throughput_unit;
+      auto& steps = families[printed(resized(comparison.key, {})) + (unit == images_unit ? "" : ", " + unit)];
+      steps.push_back({arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.throughput, arm.unit,
+                       *arm.scaling});
       if (!arm.published) { continue; }
       steps.push_back({"published, " + arm_words(arm.arm),
                        "published",
                        arm.nodes,
                        {},
+                       arm.unit,
                        {.speedup = arm.published->speedup, .efficiency = arm.published->efficiency},
                        arm.published->experiment});
     }
@@ -46,7 +49,7 @@ std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const 
 nlohmann::json row_of(const Step& step) {
   const auto& scaling = step.scaling;
   std::string tip = step.who + ", " + counted(step.nodes, "node");
-  if (step.images_per_second) { tip += fmt::format("\n{:.1f} images/s", *step.images_per_second); }
+  if (step.throughput) { tip += fmt::format("\n{:.1f} {}", *step.throughput, step.unit); }
   tip += fmt::format("\nspeedup {:.3f}\nefficiency {:.1f} %", scaling.speedup, 100 * scaling.efficiency);
   nlohmann::json row{{"who", step.who},
                      {"style", step.style},
@@ -66,10 +69,11 @@ nlohmann::json row_of(const Step& step) {
 }
 
 Table table_of(const std::vector<Step>& steps) {
+  const auto& unit = steps.front().unit;
   Table table;
   table.columns = {{"who", "Arm"},
                    {"nodes", "Nodes", true},
-                   {"images_per_second", "Images/s", true},
+                   {"images_per_second", unit == images_unit ? "Images/s" : unit, true},
                    {"speedup", "Speedup", true},
                    {"speedup_low", "95 % from", true},
                    {"speedup_high", "to", true},
@@ -77,7 +81,7 @@ Table table_of(const std::vector<Step>& steps) {
   for (const auto& step : steps) {
     const auto& ci = step.scaling.speedup_ci;
     table.rows.push_back(
-        {cell(step.who), cell(step.nodes), cell(step.images_per_second, 1),
+        {cell(step.who), cell(step.nodes), cell(step.throughput, 1),
          cell(std::optional(step.scaling.speedup), 3), cell(ci ? std::optional(ci->low) : std::nullopt, 3),
          cell(ci ? std::optional(ci->high) : std::nullopt, 3), share_cell(step.scaling.efficiency)});
   }

@@ -67,7 +67,7 @@ std::string interval_words(const Interval& interval) {
 std::string throughput_words(const CaseComparison& comparison, const std::string& arm) {
   for (const auto& one : comparison.arms) {
     if (one.arm != arm || !one.throughput) { continue; }
-    return figure_words(*one.throughput) + (one.images_per_second ? "" : " " + one.unit);
+    return figure_words(*one.throughput) + (one.unit == images_unit ? "" : " " + one.unit);
   }
   return "";
 }

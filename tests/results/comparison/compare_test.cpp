@@ -22,7 +22,7 @@ ComparisonRow row(const std::string& case_name, const std::string& arm, std::opt
   result.case_name = case_name;
   result.arm = arm;
   result.pair = pair;
-  result.images_per_second = images_per_second;
+  result.throughput = images_per_second;
   result.nodes = nodes;
   result.virtualization = arm == "vm" ? "kvm" : "none";
   return result;
@@ -100,7 +100,7 @@ TEST_CASE("the JSON of a case has the names of the contract, and null where noth
 
 TEST_CASE("missing, failed and invalid trials drop their pair") {
   auto data = k2(true);
-  data.rows[0].images_per_second.reset();
+  data.rows[0].throughput.reset();
   data.rows[3].status = Status::failed;
   data.rows[4].valid = false;
   const auto result = only(data);
@@ -128,7 +128,7 @@ TEST_CASE("unpaired rows are left out and counted where a case has pairs") {
   CHECK(result.n == 5);
   CHECK(result.unpaired_left_out == 2);
   CHECK(result.flags == std::vector<std::string>{"unpaired_left_out"});
-  CHECK(result.arms.at(1).images_per_second.value() == Approx(99.1));
+  CHECK(result.arms.at(1).throughput.value() == Approx(99.1));
 }
 
 TEST_CASE("a pair belongs to its experiment") {

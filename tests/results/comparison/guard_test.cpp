@@ -22,7 +22,7 @@ TEST_CASE("an experiment that was looked at has the level of its look beside oth
                              .arm = arm,
                              .pair = pair,
                              .virtualization = arm == std::string("vm") ? "kvm" : "none",
-                             .images_per_second = arm == std::string("vm") ? 99.2 + 0.1 * pair : 100.0});
+                             .throughput = arm == std::string("vm") ? 99.2 + 0.1 * pair : 100.0});
       }
     }
   };
@@ -78,8 +78,8 @@ CaseComparison with_drivers(bool paired, const std::string& baseline, const std:
                            .arm = arm,
                            .pair = paired ? std::optional<std::int64_t>(i) : std::nullopt,
                            .virtualization = "kvm",
-                           .images_per_second = 100 + 0.1 * static_cast<double>(i),
-                           .trial = std::ssize(data.rows) + 1});
+                           .trial = std::ssize(data.rows) + 1,
+                           .throughput = 100 + 0.1 * static_cast<double>(i)});
       if (drivers[i] != '?') { seen[{arm, drivers[i]}].push_back(data.rows.back().trial); }
     }
   }
@@ -121,7 +121,7 @@ TEST_CASE("pairs of other numbers of nodes are not comparable, though both sides
                            .arm = is_vm ? "vm" : "bare_metal",
                            .pair = pair,
                            .nodes = (pair % 2 == 0) == is_vm ? 1 : 2,
-                           .images_per_second = 100 + pair});
+                           .throughput = 100 + pair});
     }
   }
   CHECK(compare(data, {}).at(0).flags == std::vector<std::string>{"zero_variance", "differs:nodes"});

@@ -41,7 +41,7 @@ ComparisonData simulate(std::uint64_t seed, const std::map<std::string, double>&
       row.pair = round;
       row.order = std::ssize(data.rows) + 1;
       row.virtualization = "tcg";
-      row.images_per_second = 10 * (1 - loss) * std::exp(drift + of_trial(random));
+      row.throughput = 10 * (1 - loss) * std::exp(drift + of_trial(random));
       data.rows.push_back(row);
     }
   }
@@ -169,7 +169,7 @@ TEST_CASE("failed and invalid trials are counted, and their rounds are left out"
       row.valid = false;
     } else {
       row.status = Status::failed;
-      row.images_per_second.reset();
+      row.throughput.reset();
     }
   }
   const auto matrix = matrix_of(data);
@@ -193,7 +193,7 @@ TEST_CASE("fairness is of what victim and aggressor keep of their speeds") {
 TEST_CASE("recovery is the median of rounds, and of those in which the victim was not seen back none") {
   auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.5}}, 3);
   for (auto& row : data.rows) {
-    if (row.arm == "vm") { row.images_per_second = 10; }
+    if (row.arm == "vm") { row.throughput = 10; }
   }
   // Slow steps of 0.2 s, then five of 0.1 s: back after as many times 0.2 s.
   const auto add_round = [&](std::int64_t pair, int slow, bool comes_back) {
@@ -264,7 +264,7 @@ TEST_CASE("a dose needs two measured levels, and comes from rounds that have the
 TEST_CASE("an interrupted trial has not failed") {
   auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.4}}, 3);
   data.rows.back().status = Status::interrupted;
-  data.rows.back().images_per_second.reset();
+  data.rows.back().throughput.reset();
   std::int64_t failed = 0;
   for (const auto& one : matrix_of(data).cells) { failed += one.failed; }
   CHECK(failed == 0);

@@ -43,7 +43,7 @@ ComparisonData data_of(const std::map<std::string, std::vector<double>>& through
       if (arm_keys.contains(arm)) { row.arm_key = arm_keys.at(arm); }
       row.pair = static_cast<std::int64_t>(i) + 1;
       row.virtualization = "tcg";
-      row.images_per_second = values[i];
+      row.throughput = values[i];
       data.rows.push_back(row);
     }
   }

@@ -241,7 +241,7 @@ TEST_CASE("within one boot, and without boot ids, the trial is the unit") {
       ComparisonRow row;
       row.case_name = "c";
       row.arm = arm;
-      row.images_per_second = 100 + run;
+      row.throughput = 100 + run;
       row.virtualization = "kvm";
       data.rows.push_back(row);
     }
@@ -277,7 +277,7 @@ TEST_CASE("trials of one boot do not count as independent: the error rate holds"
         row.case_name = "c";
         row.arm = boot % 2 == 0 ? "bare_metal" : "vm";
         row.virtualization = "kvm";
-        row.images_per_second = std::exp(level + of_trial(random));
+        row.throughput = std::exp(level + of_trial(random));
         data.rows.push_back(row);
       }
     }
@@ -302,7 +302,7 @@ TEST_CASE("with many cases, worse means worse after Holm's correction") {
         row.pair = pair;
         row.virtualization = "kvm";
         const double off = spread * (pair - 3);
-        row.images_per_second = 100.0 * (row.arm == "vm" ? 1 - loss + off : 1);
+        row.throughput = 100.0 * (row.arm == "vm" ? 1 - loss + off : 1);
         data.rows.push_back(row);
       }
     }
@@ -334,7 +334,7 @@ TEST_CASE("force gives the verdict and says so, but never out of emulation") {
       row.arm = arm;
       row.pair = pair;
       row.virtualization = row.arm == "vm" ? "kvm" : "none";
-      row.images_per_second = 100 + 0.1 * pair;
+      row.throughput = 100 + 0.1 * pair;
       data.rows.push_back(row);
     }
   }
@@ -416,7 +416,7 @@ ComparisonData three_arms() {
   data.experiments = {{.id = "e", .arms = variants}};
   for (int pair = 1; pair <= 5; ++pair) {
     for (const char* arm : {"bare_metal", "vm", "vm-tuned"}) {
-      data.rows.push_back({.case_name = "c", .arm = arm, .pair = pair, .images_per_second = 100 + pair});
+      data.rows.push_back({.case_name = "c", .arm = arm, .pair = pair, .throughput = 100 + pair});
     }
   }
   return data;

@@ -135,7 +135,7 @@ TEST_CASE("where a case has pairs its tenants are those of the pairs") {
   const auto one = compare(store, {}).at(0);
   REQUIRE(one.unpaired_left_out == 1);
   for (const auto& arm : one.arms) {
-    CHECK(arm.images_per_second == arm.tenants.at(0).images_per_second);
+    CHECK(arm.throughput == arm.tenants.at(0).images_per_second);
     CHECK(arm.tenants.at(0).runs == 3);
   }
 }

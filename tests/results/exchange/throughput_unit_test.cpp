@@ -155,3 +155,36 @@ TEST_CASE("a throughput without its unit is refused, and so is one that cannot b
   CHECK_THAT(refusal_of_figure(R"("throughput":0,"unit":"tokens/s")"), Contains("throughput is 0"));
   CHECK_THAT(refusal_of_figure(R"("throughput":1e300,"unit":"tokens/s")"), Contains("throughput is"));
 }
+
+TEST_CASE("a weak scaling in tokens/s has its prediction and its published speedup, both in its unit") {
+  std::string text;
+  for (const int nodes : {1, 2, 4}) {
+    for (int pair = 1; pair <= 3; ++pair) {
+      text += measured("vm", pair, tokens(1000.0 * nodes - 10 * (nodes - 1)), fmt::format("weak/{}", nodes),
+                       nodes);
+    }
+    for (const char* figure : {R"("throughput":{},"unit":"tokens/s")", R"("images_per_second":{})"}) {
+      const bool in_tokens = std::string(figure).starts_with("\"throughput");
+      auto published =
+          measured("vm", in_tokens ? 1 : 2, fmt::format(fmt::runtime(figure), in_tokens ? 100 * nodes : 50),
+                   fmt::format("weak/{}", nodes), nodes);
+      published.replace(published.find(R"("e")"), 3, R"("study","label":"published")");
+      text += published;
+    }
+  }
+  const Measured one(text);
+  CompareRequest request;
+  request.selection.experiments = {"e"};
+  request.candidate = "vm";
+  request.predict = {8};
+  const auto list = compare(one.store, request);
+  REQUIRE(list.size() == 3);
+  const auto& arm = list[2].arms.at(0);
+  REQUIRE(arm.published);
+  CHECK(arm.published->speedup == 4);  // not of the means in images/s, nor of both together
+  REQUIRE(arm.prediction);
+  CHECK(arm.prediction->one_node == 1000);
+  CHECK_FALSE(arm.prediction->step_seconds);  // the images of a step say nothing about tokens
+  const auto words = render(list, Format::table);
+  CHECK_THAT(words, Contains(" tokens/s, speedup ") && !Contains("images/s, speedup"));
+}
