@@ -79,7 +79,7 @@ struct Signal {
   VIRTRAIN_FIELD(std::int64_t, signal, 0, .text = "Number of the signal", .least = 0, .most = 64);
 };
 
-/// What `sweep` has ended.
+/// Number of processes that `sweep` has ended.
 struct Swept {
   static constexpr const char* type = "swept";
   VIRTRAIN_RECORD;

@@ -72,7 +72,7 @@ struct NodeFunctions {
   std::uint64_t total = 0;               ///< known ones too
   std::uint64_t others = 0, opened = 0;  ///< how many, and of how many a region could be opened
   bool control = false;                  ///< one that was planted was seen and opened
-  std::vector<One> functions;  ///< the first of the others, those that could be opened before the rest
+  std::vector<One> functions = {};  ///< the first of the others, those that could be opened before the rest
 };
 
 /// Memory that a device of a node is to read by itself, and what it has read of it.

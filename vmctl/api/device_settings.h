@@ -14,7 +14,7 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
-/// What a scenario's setting means where it is absent.
+/// Meaning of a scenario's setting where it is absent.
 inline constexpr const char* as_found = "as virtrain finds it";
 
 /// GPU settings that change what is measured. Absent: unknown, not supported, or left as it is.

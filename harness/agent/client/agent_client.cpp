@@ -35,7 +35,7 @@ std::string make_nonce() {
   return fmt::format("{:08x}{:08x}", device(), device());
 }
 
-/// What an agent says of a failure, to be shown.
+/// An agent's words on a failure, to be shown.
 std::string words_of_agent(const std::optional<std::string>& message) {
   constexpr std::size_t most_bytes = 1000;
   return printable(message.value_or(""), most_bytes);

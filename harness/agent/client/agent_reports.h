@@ -14,7 +14,7 @@ namespace virtrain::harness {
 // An agent's reports come from a guest: they are checked here, when they are received, for everything that
 // the database or a reader of it asks for later.
 
-/// What an agent says of its node: the facts that the coordinator looks at, and all of them.
+/// An agent's report on its node: the facts that the coordinator looks at, and all of them.
 struct NodeReport {
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(std::optional<std::string>, hostname, {}, .text = "Name of the node");
