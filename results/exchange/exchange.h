@@ -15,7 +15,8 @@ struct FileReport {
   std::string name;
   std::optional<FileFormat> format;  ///< nothing: the file was skipped
   ImportReport report = {};
-  std::string refusal = {};  ///< why it was left out, where failed files are skipped
+  std::string refusal = {};                         ///< why it was left out, where failed files are skipped
+  std::optional<Store::ImportedFile> earlier = {};  ///< the same bytes, imported before: nothing was done
 };
 
 /// Imports files and folders in one transaction: all of it, or nothing and an Error(bad_input) with a line

@@ -143,8 +143,8 @@ std::string hash_of(std::istream& in, const std::string& name) {
 }
 
 /// Refuses bytes that were imported before.
-void remember(Store& store, const std::string& hash, const LineReader& lines) {
-  if (const auto earlier = store.remember_import(hash, lines.name(), iso8601(wall_ns()))) {
+void refuse_known(const std::optional<Store::ImportedFile>& earlier, const LineReader& lines) {
+  if (earlier) {
     lines.refuse(fmt::format(
         "these very bytes were imported before, on {} from {}; nothing was imported now (to read them "
         "in another way give another file with --db)",
@@ -276,11 +276,17 @@ std::vector<FileReport> import_unit(Store& store, InspectedUnit inspected) {
   if (!inspected.format) { return reports; }
   std::deque<OpenSource> sources;  // they stay where they are
   std::vector<TenantLog> logs;
+  std::vector<std::optional<Store::ImportedFile>> remembered;
   for (std::size_t i = 0; i < inspected.sources.size(); ++i) {
     auto& lines = sources.emplace_back(inspected.sources[i]).lines;
     logs.push_back({&lines, inspected.unit.files[i].tenant_index});
-    remember(store, inspected.hashes[i], lines);
+    remembered.push_back(store.remember_import(inspected.hashes[i], lines.name(), iso8601(wall_ns())));
   }
+  if (std::ranges::all_of(remembered, [](const auto& earlier) { return earlier.has_value(); })) {
+    for (std::size_t i = 0; i < reports.size(); ++i) { reports[i].earlier = remembered[i]; }
+    return reports;
+  }
+  for (std::size_t i = 0; i < remembered.size(); ++i) { refuse_known(remembered[i], *logs[i].lines); }
   RecordImporter importer(store);
   read_unit(*inspected.format, logs, inspected.unit, importer);
   reports.front().report = importer.report();
@@ -421,7 +427,7 @@ ImportReport import_jsonl(Store& store, std::istream& in, const std::string& nam
   const auto hash = hash_of(in, name);
   lines.rewind();
   store.transaction("import " + name, [&] {
-    remember(store, hash, lines);
+    refuse_known(store.remember_import(hash, lines.name(), iso8601(wall_ns())), lines);
     read_jsonl(lines, importer);
   });
   return importer.report();

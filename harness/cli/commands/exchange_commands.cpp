@@ -170,6 +170,12 @@ void import_files(ImportArguments& arguments) {
     if (!file.refusal.empty()) {
       fmt::print(std::cerr, "failed: {}\n", printable(file.refusal));
       ++failed;
+    } else if (file.earlier) {
+      fmt::print(std::cout,
+                 "{}: skipped, already in {} (imported {} from {}; to read it in another way give another "
+                 "file with --db)\n",
+                 excerpt(file.name, 4096), excerpt(arguments.database.string(), 4096),
+                 printable(file.earlier->imported_at), excerpt(file.earlier->name, 4096));
     } else if (!file.format) {
       fmt::print(std::cout, "{}: skipped, of no format that import reads\n", excerpt(file.name, 4096));
     } else if (what.empty()) {

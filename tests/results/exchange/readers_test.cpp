@@ -417,8 +417,8 @@ TEST_CASE("standard input is read like a file") {
   std::istringstream in(text_of("two-gpus.log"));
   CHECK(import_paths(store, {"-"}, of_trials, in).at(0).report.trials == 1);
   std::istringstream again(text_of("two-gpus.log"));
-  CHECK_THROWS_WITH(import_paths(store, {"-"}, of_trials, again),
-                    Contains("<stdin>:1: ") && Contains("imported before"));
+  CHECK(import_paths(store, {"-"}, of_trials, again).at(0).earlier);
+  CHECK(store.trials("e").size() == 1);
   std::istringstream empty;
   CHECK_THROWS_WITH(import_paths(store, {"-"}, of_trials, empty), Contains("<stdin>:1: the file is empty"));
 }
