@@ -175,6 +175,9 @@ class Store {
   /// Remembers an imported file by the hash of its bytes; returns its earlier import where there was one.
   std::optional<ImportedFile> remember_import(const std::string& sha256, const std::string& name,
                                               const std::string& imported_at);
+  /// Id of the experiment that has this one, or whose id alone begins so. Error(not_found) with words if
+  /// there is none, or several.
+  std::string full_id(const std::string& begin) const;
   /// True if the database has a finished or other trial of this experiment, case, arm and pair.
   bool has_pair(const std::string& experiment, const std::string& case_name, const std::string& arm,
                 std::int64_t pair) const;

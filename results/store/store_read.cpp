@@ -1,3 +1,7 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
 #include "common/contains.h"
 #include "common/text/text.h"
 #include "results/store/connection.h"
@@ -82,9 +86,30 @@ std::optional<Experiment> Store::experiment(const std::string& id) const {
   });
 }
 
+std::string Store::full_id(const std::string& begin) const {
+  return connection_->guarded("find experiment " + begin, [&] {
+    constexpr std::size_t most_shown = 5;
+    auto query =
+        connection_->query("SELECT id FROM experiment WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id");
+    query.bind(begin);
+    std::vector<std::string> ids;
+    while (query.next()) {
+      ids.push_back(query.row().read<std::string>());
+      if (ids.back() == begin) { return begin; }
+    }
+    if (ids.empty() || begin.empty()) { connection_->experiment_number(begin); }
+    if (ids.size() == 1) { return ids.front(); }
+    const bool more = ids.size() > most_shown;
+    ids.resize(std::min(ids.size(), most_shown));
+    throw Error("find experiment " + begin, ErrorCode::not_found,
+                fmt::format("several ids begin so: {}{}", join(ids, ", "), more ? ", …" : ""));
+  });
+}
+
 std::vector<std::string> Store::select(const Selection& selection) const {
+  std::vector<std::string> wanted;
+  for (const auto& id : selection.experiments) { wanted.push_back(full_id(id)); }
   return connection_->guarded("select experiments", [&] {
-    for (const auto& id : selection.experiments) { connection_->experiment_number(id); }
     const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
                              selection.label.empty() && !selection.all;
     auto query = connection_->query(std::string(sql::select_experiments_sql));
@@ -95,7 +120,6 @@ std::vector<std::string> Store::select(const Selection& selection) const {
     std::vector<std::string> ids;
     while (query.next()) {
       auto id = query.row().read<std::string>();
-      const auto& wanted = selection.experiments;
       if (wanted.empty() || contains(wanted, id)) { ids.push_back(id); }
     }
     if (ids.empty()) {

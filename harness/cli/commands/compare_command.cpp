@@ -67,7 +67,8 @@ std::vector<results::Probe> probes_without_trials(const Store& store,
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) { throw; }
   }
-  const auto& wanted = request.selection;
+  auto wanted = request.selection;
+  for (auto& id : wanted.experiments) { id = store.full_id(id); }
   std::vector<results::Probe> probes;
   for (const auto& one : store.list_experiments()) {
     const bool is_selected =

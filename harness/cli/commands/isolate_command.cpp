@@ -32,7 +32,8 @@ void security(IsolateArguments& arguments, Cli& cli) {
   probes.format = arguments.format;
   if (!selection.experiments.empty() || !selection.scenario.empty()) {
     const results::Store store(arguments.database, results::Store::Mode::open);
-    const auto ids = selection.experiments.empty() ? store.select(selection) : selection.experiments;
+    auto ids = selection.experiments.empty() ? store.select(selection) : selection.experiments;
+    for (auto& id : ids) { id = store.full_id(id); }
     const auto stored = print_security(store, ids, arguments.format);
     cli.exit_status = probes.expect ? judge_security(stored) : 0;
     return;
@@ -102,7 +103,7 @@ void add_isolate_command(Cli& cli) {
       ->type_name("FILE")
       ->check(not_empty())
       ->needs(secure);
-  verb->add_flag("--quiet", cli.quiet, "Print one summary line only, for cron")
+  verb->add_flag("-q,--quiet", cli.quiet, "Print one summary line only, for cron")
       ->needs(secure)
       ->excludes(verb->get_option("--format"));
   verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")

@@ -56,7 +56,7 @@ void add_results_commands(Cli& cli) {
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
   show->callback([shown, id, with_probes] {
     const Store store(shown->database, Store::Mode::open);
-    const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : *id;
+    const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : store.full_id(*id);
     const auto table =
         *with_probes ? results::probes_table(store, chosen) : results::show_experiment(store, chosen);
     fmt::print(std::cout, "{}", results::render(table, shown->format, screen_of_stdout()));

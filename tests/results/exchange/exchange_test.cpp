@@ -292,6 +292,21 @@ TEST_CASE("root writes an export to no disk and to no pipe of somebody else's") 
   CHECK(read_at_most(reader.get(), 4) == "");
 }
 
+TEST_CASE("an experiment is found by the beginning of its id, where no other begins so") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  for (const char* id : {"20261120t08-7f", "20261120t09-1a", "2026"}) {
+    store.add_experiment(an_experiment(id));
+  }
+  CHECK(store.full_id("20261120t08") == "20261120t08-7f");
+  CHECK(store.full_id("2026") == "2026");
+  CHECK_THAT(error_of([&] { (void)store.full_id("20261120t0"); }).message(),
+             Contains("several ids begin so: 20261120t08-7f, 20261120t09-1a"));
+  CHECK_THAT(error_of([&] { (void)store.full_id("20261121"); }).message(), Contains("none of this id"));
+  CHECK_THAT(error_of([&] { (void)store.full_id(""); }).message(), Contains("none of this id"));
+  CHECK_THAT(error_of([&] { (void)store.full_id("%"); }).message(), Contains("none of this id"));
+}
+
 TEST_CASE("a file is imported once") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
