@@ -100,8 +100,10 @@ PerNode decode_per_node(MapReader& in, const Ground& ground, const Workload& wor
               "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
   }
   if (per_node.gpus == 0 && workload.backend == Backend::cuda) {
-    in.refuse("gpus_per_node",
-              "backend cuda needs at least one GPU in each node (gpus_per_node, and devices)");
+    in.refuse(
+        "gpus_per_node",
+        "backend cuda needs at least one GPU in each node (add gpus_per_node: 1 here, and to the scenario "
+        "devices: {kind: passthrough})");
   }
   if (per_node.gpus > 0 && per_node.ranks != per_node.gpus) {
     in.refuse("ranks_per_node", "there is one rank for each GPU (leave ranks_per_node out)");
@@ -478,6 +480,10 @@ Scenario load_scenario(const std::string& path, bool large_sweeps) {
   // One byte more than is allowed shows that there are too many.
   const auto text = file ? read_at_most(file.get(), max_scenario_bytes + 1) : std::nullopt;
   const auto name = is_stdin ? "<stdin>" : path;
+  if (!text && errno == ENOENT) {
+    throw Error("read " + name, ErrorCode::bad_input,
+                name + ": no such file (virtrain scenarios lists those that ship)");
+  }
   if (!text) {
     const auto why = errno == EINVAL ? "it is neither a regular file nor a pipe (\"-\" reads standard input)"
                                      : std::generic_category().message(errno);

@@ -43,8 +43,8 @@ std::optional<std::string> scalar(const Field& field, const std::string& what, b
                                   std::string_view expected, Diagnostics& diagnostics) {
   const bool is_scalar = field.node.IsScalar() && field.over.empty();
   if (is_scalar && (!plain || is_plain(field.node))) { return field.node.Scalar(); }
-  diagnostics.add(is_scalar || field.over.empty() ? field.mark() : field.over.front().mark, "{} must be {}",
-                  what, expected);
+  diagnostics.add(is_scalar || field.over.empty() ? field.mark() : field.over.front().mark, "{} must be {}{}",
+                  what, expected, is_scalar ? " (remove the quotes)" : "");
   return std::nullopt;
 }
 
@@ -75,12 +75,20 @@ void Field::lay(Layer layer) {
 }
 
 std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed) {
+  const auto letters_of = [](std::string text) {
+    std::erase_if(text, is_digit);
+    return text;
+  };
   constexpr std::pair<const char*, const char*> elsewhere[] = {
       {"gpu", "cuda"}, {"gpu", "passthrough"}, {"gpu", "gemm"}};
   for (const auto& [their, our] : elsewhere) {
     if (word == their && contains<std::string>(allowed, our)) { return our; }
   }
-  return nearest_word(word, allowed);
+  const auto near = nearest_word(word, allowed);
+  // "resnet101" is another model than resnet50, not a slip.
+  const bool is_other_number =
+      near && std::ranges::any_of(word, is_digit) && letters_of(*near) == letters_of(word);
+  return is_other_number ? std::nullopt : near;
 }
 
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path) {
@@ -235,7 +243,7 @@ void MapReader::require(const std::string& key) {
   if (field_.describes()) {
     if (field_.inherited == nullptr) { (*field_.schema)["required"].push_back(key); }
   } else if (!has(key) && is_map_) {
-    diagnostics_.add(mark_, "{} needs the key '{}'", what_, key);
+    missing_.push_back(key);
   }
 }
 
@@ -255,7 +263,13 @@ auto MapReader::parsed(const std::string& key, const About& about, const Scalar&
   const auto text = scalar(*field, key, rules.plain, rules.expected, diagnostics_);
   if (!text) { return std::nullopt; }
   auto value = parse(*text);
-  if (!value) { refuse(key, "{}: {} is not {}", key, shown(*text), rules.allowed); }
+  if (value) { return value; }
+  auto allowed = rules.allowed;
+  if (rules.unit_end != nullptr) {
+    const auto meant = text->substr(0, text->size() - (text->ends_with('B') ? 1 : 0)) + rules.unit_end;
+    if (parse(meant)) { allowed.insert(allowed.size() - 1, "; did you mean " + meant + "?"); }
+  }
+  refuse(key, "{}: {} is not {}", key, shown(*text), allowed);
   return value;
 }
 
@@ -289,11 +303,13 @@ std::map<std::string, std::string> MapReader::all_text(const Schema& rules) {
 }
 
 std::optional<std::string> MapReader::name(const std::string& key, const About& about) {
-  return parsed(key, about,
-                {.schema = {{"type", "string"}, {"pattern", name_pattern}},
-                 .expected = "a name",
-                 .allowed = "a name (allowed: [a-z0-9][a-z0-9._-]*, at most 64)"},
-                [](const std::string& text) { return is_name(text) ? std::optional(text) : std::nullopt; });
+  return parsed(
+      key, about,
+      {.schema = {{"type", "string"}, {"pattern", name_pattern}},
+       .expected = "a name",
+       .allowed = "a name (allowed: lower-case letters, digits, '.', '_' and '-', first a letter or a "
+                  "digit, at most 64)"},
+      [](const std::string& text) { return is_name(text) ? std::optional(text) : std::nullopt; });
 }
 
 std::optional<std::int64_t> read_integer(const Field& item, const std::string& what, Range range,
@@ -347,7 +363,8 @@ std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::
                 {.schema = {{"type", "string"}, {"pattern", size_pattern}},
                  .expected = "a size such as 512MiB",
                  .allowed = fmt::format("allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
-                                        format_size(least), format_size(most))},
+                                        format_size(least), format_size(most)),
+                 .unit_end = "iB"},
                 [&](const std::string& text) {
                   return within(text.ends_with('B') ? parse_size_bytes(text) : std::nullopt, least, most);
                 });
@@ -419,6 +436,13 @@ void MapReader::finish() {
     return;
   }
   const std::vector<std::string> allowed(known_.begin(), known_.end());
+  for (const auto& key : missing_) {
+    // A key that is written a little differently is refused below, once.
+    const bool is_misspelt = std::ranges::any_of(keys_, [&](const auto& one) {
+      return !known_.contains(one.first) && nearest_word(one.first, allowed) == key;
+    });
+    if (!is_misspelt) { diagnostics_.add(mark_, "{} needs the key '{}'", what_, key); }
+  }
   for (const auto& [key, mark] : keys_) {
     if (known_.contains(key)) { continue; }
     const auto advice = diagnostics_.is_full() ? "allowed: " + join(allowed, ", ")

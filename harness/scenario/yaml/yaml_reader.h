@@ -185,6 +185,7 @@ class MapReader {
   Field field_;
   YAML::Mark mark_;
   bool is_map_;
+  std::vector<std::string> missing_ = {};  ///< keys that it must have
   void add_keys(const YAML::Node& map, bool laid_over);
   Field describe(const std::string& key, const About& about);
   bool is_required(const std::string& key) const;
@@ -195,7 +196,8 @@ class MapReader {
     Schema schema;
     const char* expected;
     std::string allowed;
-    bool plain = false;  ///< not quoted
+    bool plain = false;              ///< not quoted
+    const char* unit_end = nullptr;  ///< what other tools leave out at the end: "iB" of "768M"
   };
   /// The scalar as `parse` takes its text; what it makes nothing of is refused.
   template <typename Parse>
