@@ -12,11 +12,6 @@ VIRTRAIN_ENUM_CLASS(Severity, blocks, invalidates, warns, notes)
 
 VIRTRAIN_ENUM_CLASS(CheckStatus, ok, failed, skipped)
 
-/// The severity as reports show it: B, I, W or N.
-inline std::string letter(Severity severity) {
-  return {"BIWN"[static_cast<std::size_t>(severity)]};
-}
-
 /// Columns that each table of checks has, whatever it looks at.
 struct CheckRow {
   const char* id;  ///< "KVM-1"

@@ -40,7 +40,7 @@ constexpr const char* matrox = "0x102b";
 
 json finding_json(const Finding& f) {
   return {{"id", f.id},
-          {"severity", letter(f.severity)},
+          {"severity", to_string(f.severity)},
           {"status", to_string(f.status)},
           {"found", f.found},
           {"fix", f.fix}};
@@ -125,7 +125,7 @@ results::Table findings_table(std::vector<Finding> findings) {
   table.columns = {
       {"id", "check"}, {"severity", "severity"}, {"status", "status"}, {"found", "found"}, {"fix", "fix"}};
   for (const auto& f : findings) {
-    table.rows.push_back({results::cell(f.id), results::cell(letter(f.severity)),
+    table.rows.push_back({results::cell(f.id), results::cell(to_string(f.severity)),
                           results::cell(to_string(f.status)), results::cell(f.found), results::cell(f.fix)});
   }
   return table;
