@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What cpack puts into which Debian package, what these need, and whether manual pages and completion read well.
+"""What cpack puts into which Debian package, what these need, and whether manual pages read well.
 
 scripts/try-package installs them."""
 
@@ -119,35 +119,6 @@ class ManualPages(unittest.TestCase):
             shown = subprocess.run(["man", "--warnings", "-l", "-Tutf8", page], capture_output=True, text=True, check=False)
             self.assertEqual((page.name, shown.stderr), (page.name, ""))
             self.assertNotIn(os.path.expanduser("~") + "/", shown.stdout)
-
-
-class Completion(unittest.TestCase):
-    def offers(self, *words):
-        script = virtrain("completion", "bash").out
-        call = '\ncomplete -p virtrain > /dev/null && COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) && _virtrain && printf "%s\\n" "${COMPREPLY[@]}"'
-        environment = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
-        return said("bash", "--norc", "-c", script + call, "_", "virtrain", *words, env=environment).split()
-
-    def test_bash_knows_every_verb(self):
-        self.assertEqual(set(self.offers("")), VERBS)
-
-    def test_bash_knows_formats_and_programs(self):
-        self.assertEqual(set(self.offers("run", "--format", "")), {"table", "json", "csv", "markdown"})
-        self.assertIn("junit", self.offers("changes", "--format", ""))
-        self.assertEqual(self.offers("schedule", "re"), ["remove"])
-
-    def test_every_option_of_help_is_offered(self):
-        for verb in VERBS - {"schedule"}:
-            options = set(re.findall(r"^  (?:-\w,)?(--[a-z-]+)", virtrain(verb, "--help").out, re.M))
-            self.assertLessEqual(options, set(self.offers(verb, "--")), verb)
-
-    def test_other_shells_read_theirs(self):
-        for shell in ("zsh", "fish"):
-            if shutil.which(shell):
-                said(shell, "-n", "/dev/stdin", input=virtrain("completion", shell).out)
-        result = virtrain("completion", "tcsh")
-        self.assertEqual(result.status, 2)
-        self.assertIn("allowed: bash, fish, zsh", result.err)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,23 @@
 #include "harness/cli/help/description.h"
 #include "harness/cli/manual/completion.h"
 #include "harness/cli/manual/man_page.h"
+#include "harness/schedule/schedule.h"
+#include "results/store/store.h"
 
 namespace virtrain::harness {
 namespace {
+
+/// Completion leaves the database as it is when another process holds it, or when it answers slowly.
+std::vector<std::string> listed(const std::filesystem::path& database, manual::Completes kind) {
+  if (kind == manual::Completes::schedules) { return ScheduleBook().names(); }
+  constexpr std::chrono::milliseconds busy_timeout{200}, longest_step{1000};
+  std::vector<std::string> ids;
+  for (const auto& one :
+       results::Store(database, results::Store::Mode::open, busy_timeout, longest_step).list_experiments()) {
+    ids.push_back(one.experiment.id);
+  }
+  return ids;
+}
 
 /// Each page and each completion script, under the name by which its reader finds it.
 void write_manual(CLI::App& app, const std::filesystem::path& folder) {
@@ -24,7 +38,7 @@ void write_manual(CLI::App& app, const std::filesystem::path& folder) {
   for (const auto& shell : manual::shells()) {
     const auto file = folder / manual::completion_file(shell);
     std::filesystem::create_directories(file.parent_path());
-    write_file_atomically(file, manual::completion(program, shell));
+    write_file_atomically(file, manual::completion(shell));
   }
 }
 
@@ -44,8 +58,19 @@ void add_manual_commands(Cli& cli) {
       "  source <(virtrain completion bash)       in ~/.bashrc\n"
       "  source <(virtrain completion zsh)        in ~/.zshrc, after compinit\n"
       "  virtrain completion fish | source        in ~/.config/fish/config.fish");
-  completion->callback(
-      [shell, &cli] { fmt::print(std::cout, "{}", manual::completion(harness::describe(cli.app), *shell)); });
+  completion->callback([shell] { fmt::print(std::cout, "{}", manual::completion(*shell)); });
+
+  // For those scripts: no verb of users.
+  auto* word = cli.app.add_subcommand("complete-word", "Print what completes the last word")->group("");
+  auto database = std::make_shared<std::filesystem::path>();
+  add_database_option(*word, *database);
+  auto words = std::make_shared<std::vector<std::string>>();
+  auto* given = word->add_option("words", *words, "The command line behind --, without the program's name");
+  word->callback([&cli, database, words, given] {
+    fmt::print(std::cout, "{}",
+               manual::completions(harness::describe(cli.app), given->results(),
+                                   [&](manual::Completes kind) { return listed(*database, kind); }));
+  });
 
   // For the build, which installs them: no verb of users.
   auto* pages = cli.app.add_subcommand("manual", "Write the manual pages and completion scripts")->group("");

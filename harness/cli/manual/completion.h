@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -7,20 +8,20 @@
 
 namespace virtrain::harness::manual {
 
+/// Ids of experiments or names of schedules.
+using Listed = std::function<std::vector<std::string>(Completes)>;
+
+/// The words that complete the last of `words`, the command line behind the program's name: one a line, with
+/// a tab and a sentence behind it where there is one. The shell completes by itself after ":files" and
+/// ":folders". Only those of `listed` pass that mean nothing to a shell: ids that came with an import may be
+/// any text.
+std::string completions(const Verb& program, std::vector<std::string> words, const Listed& listed);
+
 /// The shells that there are scripts for.
 std::vector<std::string> shells();
-/// The script by which one of these shells completes command lines of `program`.
-std::string completion(const Verb& program, const std::string& shell);
+/// The script by which one of these shells asks `virtrain complete-word`.
+std::string completion(const std::string& shell);
 /// The script's path below a folder of all of them: "zsh/_virtrain".
 std::string completion_file(const std::string& shell);
-
-/// Parts of completion(), a source each.
-std::string bash_completion(const Verb& program);
-std::string zsh_completion(const Verb& program);
-std::string fish_completion(const Verb& program);
-
-/// Shell command that lists the first column of what `virtrain ARGUMENTS --format csv` prints. Ids that came
-/// with an import may be any text: only those pass that mean nothing to a shell.
-std::string listing_command(const std::string& arguments);
 
 }  // namespace virtrain::harness::manual

@@ -10,11 +10,6 @@ std::string word_of(const Verb& verb) {
   return verb.name.substr(verb.name.rfind(' ') + 1);
 }
 
-std::string path_of(const Verb& verb) {
-  const auto space = verb.name.find(' ');
-  return space == std::string::npos ? "" : verb.name.substr(space + 1);
-}
-
 std::vector<const Verb*> all_verbs(const Verb& verb) {
   std::vector<const Verb*> found{&verb};
   for (const auto& below : verb.verbs) {

@@ -42,8 +42,6 @@ struct Verb {
 bool is_taken_below(const Argument& option);
 /// The last word of its name: "add".
 std::string word_of(const Verb& verb);
-/// The words behind the program's name: "schedule add"; of the program itself none.
-std::string path_of(const Verb& verb);
 /// The verb and all below it, each before those below it.
 std::vector<const Verb*> all_verbs(const Verb& verb);
 
