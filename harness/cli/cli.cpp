@@ -80,7 +80,15 @@ void add_format_option(CLI::App& verb, results::Format& format) {
       ->excludes(by_name);
 }
 
+namespace {
+
+/// Value of --color. One for the process, as standard output is.
+std::string colour_when = "auto";
+
+}  // namespace
+
 bool colour_on_stdout() {
+  if (colour_when != "auto") { return colour_when == "always"; }
   const char* refused = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
 }
@@ -156,6 +164,33 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
+/// Headings of --help with the verbs below them; a verb of none stands under "Subcommands".
+constexpr std::pair<const char*, const char*> verb_groups[] = {
+    {"Measure", "demo run reproduce bisect schedule"},
+    {"Before a run", "doctor scenarios validate plan schema topology"},
+    {"Read results", "list show compare isolate changes ack report"},
+    {"Exchange results", "import export"},
+    {"Keep the host tidy", "clean completion"}};
+
+void group_verbs(CLI::App& app) {
+  for (const auto& [heading, verbs] : verb_groups) {
+    for (const auto& verb : split(verbs, ' ')) { app.get_subcommand(verb)->group(heading); }
+  }
+}
+
+/// Printed by `virtrain` without a verb.
+constexpr const char* first_words =
+    "virtrain measures what virtualization costs a GPU training job, and whether\n"
+    "tenants stay out of each other's way.\n"
+    "\n"
+    "  virtrain demo            a published study, then a measurement on this machine\n"
+    "  virtrain doctor          what this host can do, what to fix\n"
+    "  virtrain scenarios       the scenarios that ship\n"
+    "  virtrain run quickstart  VMs compared with bare metal\n"
+    "  virtrain compare         the verdicts of the latest experiment\n"
+    "\n"
+    "virtrain --help lists all commands, virtrain COMMAND --help what one takes.\n";
+
 int run(int argc, char** argv) {
   open_missing_streams();
   keep_given_descriptors();
@@ -170,13 +205,17 @@ int run(int argc, char** argv) {
       ->check(one_of({"text", "json"}))
       ->capture_default_str();
   cli.app.add_flag("-v,--verbose", cli.verbose, "Log every stage");
+  cli.app.add_option("--color", colour_when, "auto (on a terminal, unless NO_COLOR is set), always or never")
+      ->type_name("WHEN")
+      ->check(one_of({"auto", "always", "never"}))
+      ->capture_default_str();
   cli.app.require_subcommand(1);
   cli.app.failure_message(usage_words);
   cli.app.fallthrough();
   cli.app.parse_complete_callback([&cli] { configure_log(cli); });
   cli.app.footer(
       "Examples:\n"
-      "  virtrain doctor                          what this host can do, what to mend\n"
+      "  virtrain doctor                          what this host can do, what to fix\n"
       "  virtrain plan scenarios/quickstart.yaml  what run would do\n"
       "  virtrain run scenarios/quickstart.yaml   VMs compared with bare metal\n"
       "  virtrain compare --format json           the latest experiment's verdicts");
@@ -196,6 +235,12 @@ int run(int argc, char** argv) {
   add_topology_command(cli);
   add_clean_command(cli);
   add_manual_commands(cli);
+  group_verbs(cli.app);
+  if (argc == 1) {
+    fmt::print(std::cout, "{}", first_words);
+    finish_output();
+    return 0;
+  }
   try {
     cli.app.name("virtrain");
     cli.app.parse(words_of(argc, argv));

@@ -135,7 +135,7 @@ void add_run_command(Cli& cli) {
       ->type_name("FILE")
       ->check(not_empty())
       ->take_last();
-  verb->add_flag("--quiet", cli.quiet, "Print one summary line only, for cron")
+  verb->add_flag("-q,--quiet", cli.quiet, "Print one summary line only, for cron")
       ->excludes(verb->get_option("--format"));
   verb->add_flag("--expect", arguments->expect,
                  "Exit 1 if a VM is worse than bare metal, 5 without a verdict");

@@ -381,7 +381,7 @@ void add_schedule_command(Cli& cli) {
   auto* started = schedule->add_subcommand("run", "Run it now, as its timer does");
   started->add_option("name", *name, "Name of the schedule")->type_name("SCHEDULE")->required();
   auto quiet = std::make_shared<bool>(false);
-  started->add_flag("--quiet", *quiet,
+  started->add_flag("-q,--quiet", *quiet,
                     "For cron, which mails what is printed: only what failed, and each change once");
   started->callback([name, quiet, &cli] { run(*name, *quiet, cli); });
 }

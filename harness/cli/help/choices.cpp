@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <map>
+
 #include "common/contains.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
@@ -43,13 +45,40 @@ std::string meant(const std::string& word, const std::vector<std::string>& known
   return near ? fmt::format("; did you mean {}?", *near) : "";
 }
 
+/// Words that other tools have for what virtrain calls otherwise.
+std::string word_of_ours(const std::string& word) {
+  static const std::map<std::string, const char*> known{
+      {"--dry-run", "virtrain plan SCENARIO"},
+      {"--dry_run", "virtrain plan SCENARIO"},
+      {"--output-format", "--format"},
+      {"check", "virtrain doctor, or virtrain validate SCENARIO"},
+      {"delete", "virtrain clean"},
+      {"diff", "virtrain compare"},
+      {"history", "virtrain list"},
+      {"init", "virtrain demo"},
+      {"info", "virtrain show"},
+      {"inspect", "virtrain show"},
+      {"results", "virtrain list"},
+      {"start", "virtrain run"},
+      {"status", "virtrain list"}};
+  const auto found = known.find(word);
+  return found == known.end() ? "" : fmt::format("; did you mean {}?", found->second);
+}
+
 /// A word that is no verb, or no flag of this verb.
 std::string unknown_word(const CLI::App* verb, const std::string& word) {
   if (word.starts_with('-')) {
     const auto flag = word.substr(0, word.find('='));
-    return fmt::format("{} has no option {}{}", full_name(verb), flag, meant(flag, flags_of(verb)));
+    const auto ours = word_of_ours(flag);
+    return fmt::format("{} has no option {}{}", full_name(verb), flag,
+                       ours.empty() ? meant(flag, flags_of(verb)) : ours);
   }
-  if (const auto verbs = verbs_of(verb); !verbs.empty()) {
+  constexpr std::size_t most_listed = 8;
+  if (const auto verbs = verbs_of(verb); verbs.size() > most_listed) {
+    const auto ours = word_of_ours(word);
+    return fmt::format("there is no '{} {}'{}", full_name(verb), word,
+                       ours.empty() ? meant(word, verbs) : ours);
+  } else if (!verbs.empty()) {
     return fmt::format("there is no '{} {}' {}", full_name(verb), word, allowed_words(word, verbs));
   }
   return fmt::format("{} does not take '{}'", full_name(verb), word);
@@ -91,7 +120,11 @@ std::string usage_words(const CLI::App* app, const CLI::Error& error) {
   const auto* verb = innermost(app);
   // For an unknown word CLI11 reports that it was not expected, or that a subcommand is missing.
   const auto unknown = app->remaining(true);
-  const auto complaint = unknown.empty() ? std::string(error.what()) : unknown_word(verb, unknown.front());
+  auto complaint = unknown.empty() ? std::string(error.what()) : unknown_word(verb, unknown.front());
+  constexpr std::string_view theirs = " excludes ";
+  if (const auto at = complaint.find(theirs); unknown.empty() && at != std::string::npos) {
+    complaint.replace(at, theirs.size(), " is not allowed together with ");
+  }
   return fmt::format("virtrain: {}\n{} --help shows what it takes\n", complaint, full_name(verb));
 }
 

@@ -91,9 +91,6 @@ std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
     text += fmt::format(" (default: {})", usual);
   }
   if (option->get_required() && !option->get_positional()) { text += " (required)"; }
-  for (const auto* other : option->get_excludes()) {
-    if (!other->get_name().empty()) { text += fmt::format(" (not with {})", other->get_name()); }
-  }
   for (const auto* other : option->get_needs()) { text += fmt::format(" (only with {})", other->get_name()); }
   return in_lines(text);
 }
