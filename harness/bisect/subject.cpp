@@ -189,10 +189,11 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
   return subject;
 }
 
-Subject subject_of_experiments(const Store& store, const std::string& good_id, const std::string& bad_id,
-                               const std::string& case_name, const std::string& arm,
-                               const std::vector<Setting>& known) {
-  store.select({.experiments = {good_id, bad_id}});  // says which of them there is not
+Subject subject_of_experiments(const Store& store, const std::string& good_begin,
+                               const std::string& bad_begin, const std::string& case_name,
+                               const std::string& arm, const std::vector<Setting>& known) {
+  const auto good_id = store.full_id(good_begin);
+  const auto bad_id = store.full_id(bad_begin);
   const auto id = good_id + ".." + bad_id;
   const auto nights = store.nights();
   const auto night_of = [&](const std::string& experiment) -> const Night& {

@@ -36,8 +36,8 @@ Subject subject_of_change(const results::Store& store, const std::string& id,
 
 /// Compares two experiments whose scenario may have been edited between them. An empty case or arm: where the
 /// loss is largest. A setting in `known` stands for an edit of the same key.
-Subject subject_of_experiments(const results::Store& store, const std::string& good, const std::string& bad,
-                               const std::string& case_name, const std::string& arm,
-                               const std::vector<Setting>& known);
+Subject subject_of_experiments(const results::Store& store, const std::string& good_begin,
+                               const std::string& bad_begin, const std::string& case_name,
+                               const std::string& arm, const std::vector<Setting>& known);
 
 }  // namespace virtrain::harness

@@ -60,7 +60,7 @@ class Reproduce(unittest.TestCase):
         self.assertIn("hypervisor", [line["topic"] for line in result.json()["differences"]])
         # The study came last, and is not what is meant by the latest experiment.
         self.assertIn("experiment own", virtrain("show", "--db", self.database).out)
-        table = virtrain("reproduce", "dell-r750xa", "--experiment", "own", "--db", self.database).out
+        table = virtrain("reproduce", "dell-r750xa", "--experiment", "ow", "--db", self.database).out
         for words in ["What differs", "VMware ESXi 7.0.3", "not stated", "3.872", "3.000"]:
             self.assertIn(words, table)
 

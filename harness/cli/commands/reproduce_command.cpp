@@ -135,9 +135,9 @@ void reproduce(ReproduceArguments& arguments, Cli& cli) {
   }
   if (!arguments.experiment.empty()) {
     const auto& database = arguments.options.database;
-    results::Store(database, results::Store::Mode::open).select({.experiments = {arguments.experiment}});
+    const auto id = results::Store(database, results::Store::Mode::open).full_id(arguments.experiment);
     import_published(study, arguments.options.database);
-    return print_side_by_side(study, arguments, arguments.experiment);
+    return print_side_by_side(study, arguments, id);
   }
   arguments.options.experiment.command_line = cli.command_line;
   const auto run = with_way_out(study, arguments, [&] { return run_scenario(scenario, arguments.options); });

@@ -80,7 +80,7 @@ TEST_CASE("what is no loss to bisect is refused, with what is allowed") {
 TEST_CASE("two experiments give what was edited between them, where the loss is largest") {
   Nights nights(1, 9);
   nights.add("edited", 80, scenario_text("A: y, B: '1'"));
-  const auto subject = subject_of_experiments(nights.store, "n10", "edited", "", "", {});
+  const auto subject = subject_of_experiments(nights.store, "n10", "edit", "", "", {});
   CHECK(subject.arm == "vm");
   CHECK(subject.ratio == Approx(0.8).margin(0.01));
   REQUIRE(subject.switched().size() == 2);
