@@ -74,21 +74,31 @@ void Field::lay(Layer layer) {
   }
 }
 
-std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed) {
-  const auto letters_of = [](std::string text) {
-    std::erase_if(text, is_digit);
-    return text;
+namespace {
+
+/// Whether the words differ in their digits alone, and not in the order of these.
+bool has_other_digits(const std::string& word, const std::string& other) {
+  const auto parted = [](std::string text) {
+    const auto digits = std::ranges::stable_partition(text, [](char c) { return !is_digit(c); });
+    std::ranges::sort(digits);
+    return std::pair(std::string(text.begin(), digits.begin()), std::string(digits.begin(), digits.end()));
   };
+  const auto [letters, digits] = parted(word);
+  const auto [other_letters, other_digits] = parted(other);
+  return !digits.empty() && letters == other_letters && digits != other_digits;
+}
+
+}  // namespace
+
+std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed) {
   constexpr std::pair<const char*, const char*> elsewhere[] = {
       {"gpu", "cuda"}, {"gpu", "passthrough"}, {"gpu", "gemm"}};
   for (const auto& [their, our] : elsewhere) {
     if (word == their && contains<std::string>(allowed, our)) { return our; }
   }
   const auto near = nearest_word(word, allowed);
-  // "resnet101" is another model than resnet50, not a slip.
-  const bool is_other_number =
-      near && std::ranges::any_of(word, is_digit) && letters_of(*near) == letters_of(word);
-  return is_other_number ? std::nullopt : near;
+  // "resnet101" is another model than resnet50; "fp61" is a slip.
+  return near && has_other_digits(word, *near) ? std::nullopt : near;
 }
 
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path) {

@@ -411,5 +411,6 @@ TEST_CASE("a real number of the workload has its range, and reaches the trainer"
         "x.yaml:2:44: learning_rate: '10.5' is not allowed (allowed: a number from 0 to 10)");
   CHECK(refusal(with("fast")) ==
         "x.yaml:2:44: learning_rate: 'fast' is not allowed (allowed: a number from 0 to 10)");
-  CHECK(refusal(with("\"0.1\"")) == "x.yaml:2:44: learning_rate must be a number from 0 to 10");
+  CHECK(refusal(with("\"0.1\"")) ==
+        "x.yaml:2:44: learning_rate must be a number from 0 to 10 (remove the quotes)");
 }
