@@ -142,7 +142,7 @@ class BadInput(CommandLine):
             with self.subTest(verb=verb):
                 result = virtrain(verb, self.folder / "none.yaml", *(["--db", self.database] if verb == "import" else []))
                 self.assertEqual((result.status, result.out), (3, ""))
-                self.assertIn(f"{self.folder}/none.yaml: no such file", result.err)
+                self.assertIn(f"{self.folder}/none.yaml:" + ("1:1: " if verb == "import" else " no such file"), result.err)
 
     def test_a_missing_database(self):
         for verb in ["list", "show", "compare", "export"]:

@@ -11,7 +11,7 @@ import unittest
 
 from command_line import BUILD, SOURCE, virtrain
 
-VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("Subcommands:")[1].split("Examples:")[0], re.M))
+VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("\nMeasure:\n")[1].split("Examples:")[0], re.M))
 # zsh completes in a terminal only; there the line that it made becomes an argument of print.
 ZSH = r"""
 zmodload zsh/zpty

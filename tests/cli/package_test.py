@@ -14,7 +14,7 @@ import unittest
 
 from command_line import BUILD, virtrain
 
-VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("Subcommands:")[1].split("Examples:")[0], re.M))
+VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("\nMeasure:\n")[1].split("Examples:")[0], re.M))
 HAS_CUDA = (BUILD / "virtrain-resnet50-cuda").exists()
 
 
