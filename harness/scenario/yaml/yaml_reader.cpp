@@ -76,16 +76,14 @@ void Field::lay(Layer layer) {
 
 namespace {
 
-/// Whether the words differ in their digits alone, and not in the order of these.
-bool has_other_digits(const std::string& word, const std::string& other) {
-  const auto parted = [](std::string text) {
-    const auto digits = std::ranges::stable_partition(text, [](char c) { return !is_digit(c); });
-    std::ranges::sort(digits);
-    return std::pair(std::string(text.begin(), digits.begin()), std::string(digits.begin(), digits.end()));
+/// Whether the words have the same letters, and numbers of other lengths.
+bool is_other_number(const std::string& word, const std::string& other) {
+  const auto letters_of = [](std::string text) {
+    std::erase_if(text, is_digit);
+    return text;
   };
-  const auto [letters, digits] = parted(word);
-  const auto [other_letters, other_digits] = parted(other);
-  return !digits.empty() && letters == other_letters && digits != other_digits;
+  const auto letters = letters_of(word);
+  return letters == letters_of(other) && letters != word && letters != other && word.size() != other.size();
 }
 
 }  // namespace
@@ -98,7 +96,7 @@ std::optional<std::string> meant_word(const std::string& word, const std::vector
   }
   const auto near = nearest_word(word, allowed);
   // "resnet101" is another model than resnet50; "fp61" is a slip.
-  return near && has_other_digits(word, *near) ? std::nullopt : near;
+  return near && is_other_number(word, *near) ? std::nullopt : near;
 }
 
 Layers layers_below(const Layers& layers, const std::vector<std::string>& path) {
