@@ -47,12 +47,8 @@ bool is_emulation(const std::string& virtualization) {
   return known && is_emulated(*known);
 }
 
-std::optional<double> throughput_of(const ComparisonRow& row) {
-  return row.throughput;
-}
-
 bool usable(const ComparisonRow& row) {
-  return row.status == Status::finished && row.valid && throughput_of(row);
+  return row.status == Status::finished && row.valid && row.throughput;
 }
 
 const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row) {
@@ -69,13 +65,13 @@ std::vector<CaseRows> by_case(const ComparisonData& data) {
   });
   std::map<std::string, std::string> first_unit;
   for (const auto* row : ordered) {
-    if (throughput_of(*row)) { first_unit.try_emplace(row->case_name, row->unit); }
+    if (row->throughput) { first_unit.try_emplace(row->case_name, row->unit); }
   }
   std::vector<CaseRows> cases;
   std::map<std::pair<std::string, std::string>, std::size_t> index;
   for (const auto* row : ordered) {
     const auto known = first_unit.find(row->case_name);
-    const auto unit = throughput_of(*row) || known == first_unit.end() ? row->unit : known->second;
+    const auto unit = row->throughput || known == first_unit.end() ? row->unit : known->second;
     const auto [found, fresh] = index.try_emplace({row->case_name, unit}, cases.size());
     if (fresh) { cases.push_back({row->case_name, {}, row->case_key, unit}); }
     cases[found->second].rows.push_back(row);
@@ -130,7 +126,7 @@ RowPairs pairs_of(const Rows& baseline, const Rows& candidate) {
 
 std::vector<double> throughputs(const Rows& rows) {
   std::vector<double> values;
-  for (const auto* row : rows) { values.push_back(*throughput_of(*row)); }
+  for (const auto* row : rows) { values.push_back(*row->throughput); }
   return values;
 }
 

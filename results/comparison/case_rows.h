@@ -34,8 +34,6 @@ bool is_emulation(const std::string& virtualization);
 bool usable(const ComparisonRow& row);
 /// Where a trial ran; empty facts where nobody said.
 const ComparisonExperiment& experiment_of(const ComparisonData& data, const ComparisonRow& row);
-/// Its throughput in its unit.
-std::optional<double> throughput_of(const ComparisonRow& row);
 /// Cases in plan order, the rows of each in plan order. A case that was measured in two units is there twice;
 /// rows without a throughput are with the first.
 std::vector<CaseRows> by_case(const ComparisonData& data);

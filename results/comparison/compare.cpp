@@ -231,8 +231,8 @@ class Comparer {
     std::vector<std::optional<double>> theirs;
     std::int64_t complete = 0;
     for (const auto& [key, pair] : pairs) {
-      ours.push_back(pair.baseline ? throughput_of(*pair.baseline) : std::nullopt);
-      theirs.push_back(pair.candidate ? throughput_of(*pair.candidate) : std::nullopt);
+      ours.push_back(pair.baseline ? pair.baseline->throughput : std::nullopt);
+      theirs.push_back(pair.candidate ? pair.candidate->throughput : std::nullopt);
       complete += pair.is_complete() ? 1 : 0;
     }
     result.n = complete;

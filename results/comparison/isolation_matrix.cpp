@@ -90,7 +90,7 @@ class MatrixBuilder {
     for (const auto* row : rows_.at(arm)) {
       cell.failed += row->status == Status::failed ? 1 : 0;
       cell.invalid += row->status == Status::finished && !row->valid ? 1 : 0;
-      if (usable(*row)) { runs.push_back(*throughput_of(*row)); }
+      if (usable(*row)) { runs.push_back(*row->throughput); }
     }
     cell.trials = std::ssize(runs);
     if (!runs.empty() && victim_.unit == images_unit) { cell.images_per_second = mean(runs); }
@@ -310,7 +310,7 @@ Rounds rounds_of(const Rows& rows) {
   for (const auto* row : rows) {
     if (!row->pair) { continue; }
     auto& value = rounds[{row->experiment, *row->pair}];
-    if (usable(*row)) { value = throughput_of(*row); }
+    if (usable(*row)) { value = row->throughput; }
   }
   return rounds;
 }
