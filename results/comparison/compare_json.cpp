@@ -104,7 +104,9 @@ json price_json(const CaseComparison& comparison) {
     json& object = arms[arm.arm];
     object = {{"images", or_null(in_images(arm.work_per_currency_unit, arm.unit))},
               {"currency", arm.currency}};
-    if (arm.unit != images_unit) { object[work_of(arm.unit)] = *arm.work_per_currency_unit; }
+    if (arm.unit == images_unit) { continue; }
+    object["work"] = *arm.work_per_currency_unit;
+    object["unit"] = work_of(arm.unit);
   }
   return arms;
 }

@@ -21,9 +21,9 @@ inline std::optional<double> in_images(const std::optional<double>& throughput, 
   return unit == images_unit ? throughput : std::nullopt;
 }
 
-/// "tokens" of "tokens/s": what such a throughput counts.
+/// "tokens" of "tokens/s": what such a throughput counts. Each unit ends so.
 inline std::string work_of(const std::string& unit) {
-  return unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit + " · s";
+  return unit.substr(0, unit.rfind("/s"));
 }
 
 /// Facts of a host or guest by name: "kernel", "cpu_model", "driver", …

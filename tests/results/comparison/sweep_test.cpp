@@ -245,8 +245,12 @@ TEST_CASE("of points that lie on the margin hardly ever one is called as good") 
 
 TEST_CASE("a price is of what the throughput counts") {
   auto data = swept();
-  for (auto& row : data.rows) { row.unit = "tokens/s"; }
-  const auto price = to_json(compare(data, {}).at(1)).at("images_per_currency_unit").at("vm");
-  CHECK(price.at("images").is_null());
-  CHECK(price.at("tokens") == Approx(100.0 * 3600 / (2.0 * 2)).epsilon(0.01));
+  for (const char* counted : {"tokens", "currency"}) {  // the other key has that name, too
+    for (auto& row : data.rows) { row.unit = counted + std::string("/s"); }
+    const auto price = to_json(compare(data, {}).at(1)).at("images_per_currency_unit").at("vm");
+    CHECK(price.at("images").is_null());
+    CHECK(price.at("unit") == counted);
+    CHECK(price.at("work") == Approx(100.0 * 3600 / (2.0 * 2)).epsilon(0.01));
+    CHECK(price.at("currency").is_string());
+  }
 }
