@@ -22,15 +22,17 @@ struct Step {
   std::string published_by = {};  ///< the experiment that the published figures are of
 };
 
-/// Families by name; own and published steps of each, in plan order.
-std::map<std::string, std::vector<Step>> steps_of(const ReportData& data, const ArmOrder& order) {
-  std::map<std::string, std::vector<Step>> families;
+/// A family of cases by its name, in one unit.
+using Family = std::pair<std::string, std::string>;
+
+/// Own and published steps of each family, in plan order.
+std::map<Family, std::vector<Step>> steps_of(const ReportData& data, const ArmOrder& order) {
+  std::map<Family, std::vector<Step>> families;
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (!arm.scaling) { continue; }
-      const auto& unit = comparison.throughput_unit;
-      auto& steps = families[printed(resized(comparison.key, {})) + (unit == images_unit ? "" : ", " + unit)];
+      auto& steps = families[{printed(resized(comparison.key, {})), arm.unit}];
       steps.push_back({arm_words(arm.arm), arm_key(order, arm.arm).mark, arm.nodes, arm.throughput, arm.unit,
                        *arm.scaling});
       if (!arm.published) { continue; }
@@ -118,11 +120,12 @@ std::vector<double> speedup_ticks(double slowest, const std::set<std::int64_t>& 
   return ticks;
 }
 
-Chart chart_of(const std::string& family, const std::vector<Step>& steps, std::size_t number) {
+Chart chart_of(const Family& family, const std::vector<Step>& steps, std::size_t number) {
   Chart chart;
   chart.id = fmt::format("scaling-{}", number);
   chart.spec = "scaling";
-  chart.title = family + ": speedup beside the ideal";
+  const auto& [name, unit] = family;
+  chart.title = name + (unit == images_unit ? "" : ", " + unit) + ": speedup beside the ideal";
   chart.summary = summary_of(steps);
   chart.data["steps"] = nlohmann::json::array();
   std::set<std::int64_t> nodes;
