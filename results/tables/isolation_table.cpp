@@ -22,8 +22,8 @@ struct IsolationRow {
 std::optional<double> loss_of(const std::optional<Disturbance>& one) {
   return one ? std::optional(one->loss) : std::nullopt;
 }
-std::optional<double> loss_limit(const std::optional<Disturbance>& one, double Interval::*end) {
-  return one && one->loss_ci ? std::optional(*one->loss_ci.*end) : std::nullopt;
+Cell loss_limit(const std::optional<Disturbance>& one, double Interval::*end) {
+  return one ? limit_cell(one->loss_ci, end) : Cell{};
 }
 
 /// For people the verdict with its figures, or the figures alone.
@@ -38,8 +38,8 @@ Cell tail_cell(const std::optional<TailInflation>& tail) {
           tail->ci ? fmt::format("{:.2f} ({:.2f} to {:.2f})", tail->inflation, tail->ci->low, tail->ci->high)
                    : ""};
 }
-std::optional<double> tail_limit(const std::optional<TailInflation>& tail, double Interval::*end) {
-  return tail && tail->ci ? std::optional(*tail->ci.*end) : std::nullopt;
+Cell tail_limit(const std::optional<TailInflation>& tail, double Interval::*end) {
+  return tail ? limit_cell(tail->ci, end) : Cell{};
 }
 
 Cell reason_cell(const std::optional<Disturbance>& one) {
@@ -92,24 +92,24 @@ constexpr ColumnOf<R> isolation_columns[] = {
      false, true},
     {"reason", "", [](const R& of) { return reason_cell(of.cell.against_alone); }, false, true},
     {"loss", "", [](const R& of) { return silent_cell(loss_of(of.cell.against_alone)); }, true, true},
-    {"loss_low", "",
-     [](const R& of) { return silent_cell(loss_limit(of.cell.against_alone, &Interval::low)); }, true, true},
-    {"loss_high", "",
-     [](const R& of) { return silent_cell(loss_limit(of.cell.against_alone, &Interval::high)); }, true, true},
+    {"loss_low", "", [](const R& of) { return loss_limit(of.cell.against_alone, &Interval::low); }, true,
+     true},
+    {"loss_high", "", [](const R& of) { return loss_limit(of.cell.against_alone, &Interval::high); }, true,
+     true},
     {"slowdown", "", [](const R& of) { return slowdown_cell(of.cell.against_alone); }, true, true},
     {"verdict_idle", "than beside idle",
      [](const R& of) { return verdict_cell(of.cell.against_idle, false); }, false, true},
     {"reason_idle", "", [](const R& of) { return reason_cell(of.cell.against_idle); }, false, true},
     {"loss_idle", "", [](const R& of) { return silent_cell(loss_of(of.cell.against_idle)); }, true, true},
-    {"loss_idle_low", "",
-     [](const R& of) { return silent_cell(loss_limit(of.cell.against_idle, &Interval::low)); }, true, true},
-    {"loss_idle_high", "",
-     [](const R& of) { return silent_cell(loss_limit(of.cell.against_idle, &Interval::high)); }, true, true},
+    {"loss_idle_low", "", [](const R& of) { return loss_limit(of.cell.against_idle, &Interval::low); }, true,
+     true},
+    {"loss_idle_high", "", [](const R& of) { return loss_limit(of.cell.against_idle, &Interval::high); },
+     true, true},
     {"p99_inflation", "p99", [](const R& of) { return tail_cell(of.cell.tail); }, true, true},
-    {"p99_inflation_ci_low", "",
-     [](const R& of) { return silent_cell(tail_limit(of.cell.tail, &Interval::low)); }, true, true},
-    {"p99_inflation_ci_high", "",
-     [](const R& of) { return silent_cell(tail_limit(of.cell.tail, &Interval::high)); }, true, true},
+    {"p99_inflation_ci_low", "", [](const R& of) { return tail_limit(of.cell.tail, &Interval::low); }, true,
+     true},
+    {"p99_inflation_ci_high", "", [](const R& of) { return tail_limit(of.cell.tail, &Interval::high); }, true,
+     true},
     {"few_samples", "",
      [](const R& of) { return of.cell.tail ? silent_cell(of.cell.tail->few_samples) : Cell{}; }, false, true},
     {"p_worse_holm", "", [](const R& of) { return silent_cell(p_worse(of.cell.against_alone)); }, true, true},

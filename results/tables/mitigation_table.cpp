@@ -16,10 +16,6 @@ struct MitigationRow {
   bool several_cases = false, several_likes = false;
 };
 
-Cell limit_cell(const std::optional<Interval>& interval, double Interval::*end) {
-  return interval ? silent_cell(*interval.*end) : Cell{};
-}
-
 /// An end of the interval of a loss or a cost.
 Cell limit_cell(const std::optional<Disturbance>& one, double Interval::*end) {
   return one ? limit_cell(one->loss_ci, end) : Cell{};

@@ -58,6 +58,11 @@ struct Table {
   std::vector<std::string> notes = {};  ///< sentences below the table; not in JSON and CSV
 };
 
+/// An end of an interval, for programs.
+inline Cell limit_cell(const std::optional<Interval>& interval, double Interval::*end) {
+  return interval ? silent_cell(*interval.*end) : Cell{};
+}
+
 /// One column of tables whose rows are made of a `Row`: all that is known of it. Lambdas need no captures.
 template <typename Row>
 struct ColumnOf {
