@@ -178,6 +178,8 @@ class Store {
   /// Id of the experiment that has this one, or whose id alone begins so. Error(not_found) with words if
   /// there is none, or several.
   std::string full_id(const std::string& begin) const;
+  /// The same of each.
+  std::vector<std::string> full_ids(const std::vector<std::string>& begins) const;
   /// True if the database has a finished or other trial of this experiment, case, arm and pair.
   bool has_pair(const std::string& experiment, const std::string& case_name, const std::string& arm,
                 std::int64_t pair) const;

@@ -106,9 +106,14 @@ std::string Store::full_id(const std::string& begin) const {
   });
 }
 
+std::vector<std::string> Store::full_ids(const std::vector<std::string>& begins) const {
+  std::vector<std::string> ids;
+  for (const auto& begin : begins) { ids.push_back(full_id(begin)); }
+  return ids;
+}
+
 std::vector<std::string> Store::select(const Selection& selection) const {
-  std::vector<std::string> wanted;
-  for (const auto& id : selection.experiments) { wanted.push_back(full_id(id)); }
+  const auto wanted = full_ids(selection.experiments);
   return connection_->guarded("select experiments", [&] {
     const bool latest_only = selection.experiments.empty() && selection.scenario.empty() &&
                              selection.label.empty() && !selection.all;

@@ -68,7 +68,7 @@ std::vector<results::Probe> probes_without_trials(const Store& store,
     if (error.code() != ErrorCode::not_found) { throw; }
   }
   auto wanted = request.selection;
-  for (auto& id : wanted.experiments) { id = store.full_id(id); }
+  wanted.experiments = store.full_ids(wanted.experiments);
   std::vector<results::Probe> probes;
   for (const auto& one : store.list_experiments()) {
     const bool is_selected =

@@ -32,8 +32,8 @@ void security(IsolateArguments& arguments, Cli& cli) {
   probes.format = arguments.format;
   if (!selection.experiments.empty() || !selection.scenario.empty()) {
     const results::Store store(arguments.database, results::Store::Mode::open);
-    auto ids = selection.experiments.empty() ? store.select(selection) : selection.experiments;
-    for (auto& id : ids) { id = store.full_id(id); }
+    const auto ids =
+        selection.experiments.empty() ? store.select(selection) : store.full_ids(selection.experiments);
     const auto stored = print_security(store, ids, arguments.format);
     cli.exit_status = probes.expect ? judge_security(stored) : 0;
     return;
