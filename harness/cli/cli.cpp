@@ -195,6 +195,11 @@ int run(int argc, char** argv) {
   open_missing_streams();
   keep_given_descriptors();
   forbid_writing_by_others();
+  if (argc == 1) {
+    fmt::print(std::cout, "{}", first_words);
+    finish_output();
+    return 0;
+  }
   Cli cli;
   cli.app.formatter(std::make_shared<HelpFormatter>());
   cli.command_line = printable(join(std::vector<std::string>(argv, argv + argc), " "));
@@ -236,11 +241,6 @@ int run(int argc, char** argv) {
   add_clean_command(cli);
   add_manual_commands(cli);
   group_verbs(cli.app);
-  if (argc == 1) {
-    fmt::print(std::cout, "{}", first_words);
-    finish_output();
-    return 0;
-  }
   try {
     cli.app.name("virtrain");
     cli.app.parse(words_of(argc, argv));
