@@ -447,7 +447,8 @@ void MapReader::finish() {
   for (const auto& key : missing_) {
     // A key that is written a little differently is refused below, once.
     const bool is_misspelt = std::ranges::any_of(keys_, [&](const auto& one) {
-      return !known_.contains(one.first) && nearest_word(one.first, allowed) == key;
+      return !known_.contains(one.first) && nearest_word(one.first, {key}) &&
+             nearest_word(one.first, allowed) == key;
     });
     if (!is_misspelt) { diagnostics_.add(mark_, "{} needs the key '{}'", what_, key); }
   }
