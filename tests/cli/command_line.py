@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -30,6 +31,12 @@ def virtrain(*arguments, program=BUILD / "virtrain", stdin="", **options):
     done = subprocess.run([str(program), *map(str, arguments)], input=stdin, capture_output=True, text=True, timeout=120,
                           **options)
     return Result(done.returncode, done.stdout, done.stderr)
+
+
+def verbs():
+    """Those that --help lists."""
+    listed = virtrain("--help").out.split("\nMeasure:\n")[1].split("Examples:")[0]
+    return set(re.findall(r"^  ([a-z]+) ", listed, re.M))
 
 
 def small_scenario(**changes):

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import unittest
 
-from command_line import BUILD, SOURCE, virtrain
+from command_line import BUILD, SOURCE, verbs, virtrain
 
-VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("\nMeasure:\n")[1].split("Examples:")[0], re.M))
+VERBS = verbs()
 # zsh completes in a terminal only; there the line that it made becomes an argument of print.
 ZSH = r"""
 zmodload zsh/zpty

@@ -5,16 +5,15 @@ scripts/try-package installs them."""
 
 import os
 import pathlib
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from command_line import BUILD, virtrain
+from command_line import BUILD, verbs, virtrain
 
-VERBS = set(re.findall(r"^  ([a-z]+) ", virtrain("--help").out.split("\nMeasure:\n")[1].split("Examples:")[0], re.M))
+VERBS = verbs()
 HAS_CUDA = (BUILD / "virtrain-resnet50-cuda").exists()
 
 
