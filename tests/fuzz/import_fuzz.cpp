@@ -2,6 +2,7 @@
 // leaves nothing.
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <sstream>
 #include <string>
 
@@ -17,6 +18,31 @@ using namespace virtrain;
 using namespace virtrain::results;
 
 struct RollBack {};
+
+/// Does the work in a transaction of its own, of which nothing stays.
+void roll_back(Store& store, const std::function<void()>& work) {
+  try {
+    store.transaction("fuzz", [&] {
+      work();
+      throw RollBack();
+    });
+  } catch (const RollBack&) {}
+}
+
+/// The settings that the file's format takes, of those that most take; all others are for the import to
+/// refuse.
+ImportSettings taken_by(Store& store, const std::string& file, const ImportSettings& settings) {
+  std::istringstream nothing;
+  try {
+    roll_back(store, [&] { import_paths(store, {file}, settings, nothing); });
+  } catch (const Error& error) {
+    const auto says = [&](const char* words) { return error.message().find(words) != std::string::npos; };
+    if (says("exchange records say all")) { return {}; }
+    if (says(" does not take ")) { return {.experiment = "e", .arm = "vm"}; }
+    throw;
+  }
+  return settings;
+}
 
 }  // namespace
 
@@ -37,33 +63,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (settings.format == FileFormat::nccl_tests) { settings.collective = "all_reduce"; }
   }
   try {
-    store.transaction("fuzz", [&] {
+    const auto taken = taken_by(store, file, settings);
+    roll_back(store, [&] {
       std::istringstream nothing;
-      try {
-        import_paths(store, {file}, settings, nothing);
-      } catch (const Error& error) {
-        const auto says = [&](const char* words) { return error.message().find(words) != std::string::npos; };
-        const bool says_all = says("exchange records say all");
-        if (!says_all && !says(" does not take ")) { throw; }
-        import_paths(store, {file},
-                     says_all ? ImportSettings{} : ImportSettings{.experiment = "e", .arm = "vm"}, nothing);
-      }
+      import_paths(store, {file}, taken, nothing);
       use(store);
       export_jsonl(store, {.all = true}, once);
-      throw RollBack();
     });
-  } catch (const RollBack&) {
     // What was accepted reads back the same.
-    try {
-      store.transaction("fuzz", [&] {
-        std::istringstream records(once.str());
-        import_jsonl(store, records, "again.jsonl");
-        std::ostringstream twice;
-        export_jsonl(store, {.all = true}, twice);
-        check(twice.str() == once.str());
-        throw RollBack();
-      });
-    } catch (const RollBack&) {}
+    roll_back(store, [&] {
+      std::istringstream records(once.str());
+      import_jsonl(store, records, "again.jsonl");
+      std::ostringstream twice;
+      export_jsonl(store, {.all = true}, twice);
+      check(twice.str() == once.str());
+    });
   } catch (const Error& error) {
     check(error.code() == ErrorCode::bad_input);
     check(printable(error.message()) == error.message());
