@@ -16,6 +16,7 @@ VIRTRAIN_ENUM_CLASS(CheckStatus, ok, failed, skipped)
 struct CheckRow {
   const char* id;  ///< "KVM-1"
   Severity severity;
+  const char* holds;         ///< what holds where it passes: "/dev/kvm opens"
   const char* applies_when;  ///< in words
 };
 

@@ -140,6 +140,11 @@ std::vector<Finding> FakeHost::examine(const vmctl::Inventory&, vmctl::HostMode)
   return {};
 }
 
+std::vector<CheckRow> FakeHost::checks() {
+  enter("checks");
+  return {};
+}
+
 std::vector<Finding> FakeHost::examine_devices(const vmctl::Inventory&) {
   enter("examine_devices");
   return {};

@@ -61,6 +61,7 @@ class FakeHost final : public vmctl::Host {
   void record(const std::filesystem::path& folder) override;
 
   std::vector<Finding> examine(const vmctl::Inventory&, vmctl::HostMode) override;
+  std::vector<CheckRow> checks() override;
   std::vector<Finding> examine_devices(const vmctl::Inventory&) override;
   std::vector<Finding> examine_devices(const vmctl::Inventory&,
                                        const std::vector<vmctl::DeviceDemand>&) override;

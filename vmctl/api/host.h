@@ -77,6 +77,8 @@ class Host {
 
   /// Checks that every scenario depends on in that mode.
   virtual std::vector<Finding> examine(const Inventory& inventory, HostMode mode) = 0;
+  /// The rows of all checks that examine() and examine_devices() make, in their order.
+  virtual std::vector<CheckRow> checks() = 0;
   /// Checks that scenarios with devices depend on: for all GPUs, or for each set that a plan demands at one
   /// time.
   virtual std::vector<Finding> examine_devices(const Inventory& inventory) = 0;

@@ -35,6 +35,12 @@ DeviceHost device_host(const Inventory& inventory, const fs::path& root) {
 
 }  // namespace
 
+std::vector<CheckRow> known_checks() {
+  std::vector<CheckRow> rows(host_checks().begin(), host_checks().end());
+  rows.insert(rows.end(), device_checks().begin(), device_checks().end());
+  return rows;
+}
+
 std::vector<Finding> examine_host(const Inventory& host, HostMode mode) {
   return examine_all(host_checks(), HostInMode{host, mode});
 }

@@ -200,6 +200,10 @@ std::vector<Finding> LocalHost::examine(const Inventory& inventory, HostMode mod
   return examine_host(inventory, mode);
 }
 
+std::vector<CheckRow> LocalHost::checks() {
+  return known_checks();
+}
+
 std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory) {
   return vmctl::examine_devices(inventory, root_);
 }

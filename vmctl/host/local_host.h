@@ -32,6 +32,7 @@ class LocalHost final : public Host {
   void record(const std::filesystem::path& folder) override;
 
   std::vector<Finding> examine(const Inventory& inventory, HostMode mode) override;
+  std::vector<CheckRow> checks() override;
   std::vector<Finding> examine_devices(const Inventory& inventory) override;
   std::vector<Finding> examine_devices(const Inventory& inventory,
                                        const std::vector<DeviceDemand>& demands) override;

@@ -9,7 +9,7 @@
 . ./support/host_state.sh
 . ./support/product.sh
 first=0000:00:11.0 second=0000:00:12.0
-virtrain doctor > /lab/doctor || fail "doctor: $(cat /lab/doctor)"
+virtrain doctor -v > /lab/doctor || fail "doctor: $(cat /lab/doctor)"
 for id in KVM-1 KVM-2 IOM-1 VIRT-2 IMG-1; do
   check "doctor's $id" grep -E "^$id .* ok " /lab/doctor
 done

@@ -274,7 +274,7 @@ TEST_CASE("KVM stops plans with devices, and without any VMs run emulated") {
   refused(laptop);
   CHECK(laptop.examine("KVM-1").severity == Severity::warns);
   writes("var/lib/virtrain/kvm.json", R"({"open_error": 2})")(laptop);
-  CHECK(laptop.examine("KVM-1").found == "/dev/kvm: No such file or directory");
+  CHECK(laptop.examine("KVM-1").found == "/dev/kvm does not open (No such file or directory)");
   writes("var/lib/virtrain/kvm.json",
          R"({"api_version": 12, "reason": "a probe guest ended: failed to set MSR 0x10a to 0x69"})")(laptop);
   CHECK_THAT(laptop.examine("KVM-2").fix, virtrain::test::Contains("arch-capabilities"));

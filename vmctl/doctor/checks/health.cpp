@@ -116,12 +116,17 @@ CheckAnswer vms_have_a_fabric(const DeviceHost& host) {
 
 std::span<const DeviceCheck> health_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"ECC-1", Severity::invalidates, reported, has_reports, memory_is_sound},
-      DeviceCheck{"CLK-1", Severity::invalidates, reported, has_reports, clocks_are_free},
-      DeviceCheck{"FAB-1", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
-                  has_nvswitches, fabric_is_up},
-      DeviceCheck{"FAB-2", Severity::blocks, "there are GPUs, and NVSwitches that the host keeps",
-                  has_nvswitches, vms_have_a_fabric},
+      DeviceCheck{"ECC-1", Severity::invalidates,
+                  "GPU memory has no uncorrected error and no repair pending, and ECC modes stay", reported,
+                  has_reports, memory_is_sound},
+      DeviceCheck{"CLK-1", Severity::invalidates, "no GPU is slowed down by heat or by its power supply",
+                  reported, has_reports, clocks_are_free},
+      DeviceCheck{"FAB-1", Severity::blocks,
+                  "the Fabric Manager runs in the driver's version, and the NVSwitch fabric is up",
+                  "there are GPUs, and NVSwitches that the host keeps", has_nvswitches, fabric_is_up},
+      DeviceCheck{"FAB-2", Severity::blocks,
+                  "VMs with several GPUs have active partitions of the Fabric Manager",
+                  "there are GPUs, and NVSwitches that the host keeps", has_nvswitches, vms_have_a_fabric},
   };
   return checks;
 }

@@ -30,8 +30,8 @@ CheckAnswer mode_gives_everything(const HostInMode& host) {
   const auto lacks = what_it_lacks(host.mode);
   const auto& why = privileges.lacks_user_namespaces.empty() ? privileges.lacks_isolation
                                                              : privileges.lacks_user_namespaces;
-  if (lacks.empty()) { return {fmt::format("mode {}: everything", to_string(host.mode))}; }
-  return {fmt::format("mode {}, without {}{}", to_string(host.mode), lacks,
+  if (lacks.empty()) { return {fmt::format("run mode {}, with every feature", to_string(host.mode))}; }
+  return {fmt::format("run mode {}, without {}{}", to_string(host.mode), lacks,
                       host.mode == best_mode(privileges) ? fmt::format(" ({})", why) : ""),
           "run as root on a host that allows namespaces"};
 }
@@ -40,7 +40,7 @@ CheckAnswer folders_can_be_had(const HostInMode& host) {
   try {
     const auto folders = state_dir().string() + " and " + cache_dir().string();
     const auto closed = host.mode == HostMode::system ? closed_to_qemu() : "";
-    if (closed.empty()) { return {folders}; }
+    if (closed.empty()) { return {folders + " can be written"}; }
     return {closed, "set VIRTRAIN_STATE_DIR and VIRTRAIN_CACHE_DIR, or use --mode namespaces or session",
             Severity::warns};  // qemu.conf may name a user that can
   } catch (const Error& error) {
@@ -50,14 +50,16 @@ CheckAnswer folders_can_be_had(const HostInMode& host) {
 
 /// libvirt as a user of a run's own: root's is QEMU's account, everybody else's his own.
 CheckAnswer libvirt_has_its_user(const HostInMode& host) {
-  if (host.mode == HostMode::system) { return {"libvirt's own"}; }
+  if (host.mode == HostMode::system) { return {"libvirt's own user runs the VMs"}; }
   if (::geteuid() == 0) {
     const auto lacks = try_other_user();
     if (lacks.empty()) { return {"root may run libvirt as another user"}; }
     return {lacks + ", and libvirt does not run as root in mode " + to_string(host.mode),
             "add the capabilities CHOWN, SETUID and SETGID, or run as a user"};
   }
-  if (const auto* account = ::getpwuid(::geteuid())) { return {account->pw_name}; }
+  if (const auto* account = ::getpwuid(::geteuid())) {
+    return {fmt::format("{} runs the VMs", account->pw_name)};
+  }
   return {fmt::format("user id {} has no account, and libvirt starts no VM for one", ::geteuid()),
           "give it a line in /etc/passwd, or run as a user with an account"};
 }
@@ -131,7 +133,8 @@ CheckAnswer guests_have_a_kernel(const HostInMode& /*host*/) {
 CheckAnswer memory_is_enough(const HostInMode& host) {
   constexpr std::uint64_t least = 2ULL << 30;
   const auto available = host.inventory.available_memory_bytes;
-  CheckAnswer answer{format_size(available) + " available of " + format_size(host.inventory.memory_bytes)};
+  CheckAnswer answer{format_size(available) + " of memory available, of " +
+                     format_size(host.inventory.memory_bytes)};
   if (available < least) { answer.fix = "two small VMs need about 2 GiB (guest memory and 350 MiB each)"; }
   return answer;
 }
@@ -139,7 +142,7 @@ CheckAnswer memory_is_enough(const HostInMode& host) {
 CheckAnswer cores_are_enough(const HostInMode& host) {
   std::vector<int> ids;
   for (const auto& core : host.inventory.cores) { ids.push_back(core.id); }
-  const auto found = fmt::format("{} usable: {}", ids.size(), format_cpu_list(ids));
+  const auto found = fmt::format("{}: {}", counted(ids.size(), "usable core"), format_cpu_list(ids));
   const auto& quota = host.inventory.cpu_quota_cores;
   if (quota && *quota < static_cast<double>(ids.size())) {
     return {fmt::format("{}, but the cgroup of this process grants CPU time for {:.4g}", found, *quota),
@@ -185,19 +188,32 @@ CheckAnswer nothing_is_left_behind(const HostInMode& /*host*/) {
 std::span<const Check<HostInMode>> host_checks() {
   using HostCheck = Check<HostInMode>;
   static constexpr std::array checks = {
-      HostCheck{"MODE-1", Severity::notes, when_always, always, mode_gives_everything},
-      HostCheck{"DIR-1", Severity::blocks, when_always, always, folders_can_be_had},
-      HostCheck{"USER-1", Severity::blocks, when_always, always, libvirt_has_its_user},
-      HostCheck{"VIRT-1", Severity::blocks, when_always, always, libvirt_is_there},
-      HostCheck{"VIRT-2", Severity::blocks, when_always, always, qemu_runs},
-      HostCheck{"IMG-1", Severity::blocks, when_always, always, supermin_runs},
-      HostCheck{"IMG-2", Severity::blocks, when_always, always, guests_have_a_kernel},
-      HostCheck{"MPI-1", Severity::blocks, when_always, always, mpirun_runs},
-      HostCheck{"MEM-0", Severity::warns, when_always, always, memory_is_enough},
-      HostCheck{"CPU-0", Severity::warns, when_always, always, cores_are_enough},
-      HostCheck{"NET-1", Severity::warns, when_always, always, dnsmasq_has_its_folder},
-      HostCheck{"GPU-0", Severity::notes, when_always, always, gpus_are_listed},
-      HostCheck{"LEAK-0", Severity::warns, when_always, always, nothing_is_left_behind},
+      HostCheck{"MODE-1", Severity::notes, "runs start in the mode that has every feature", when_always,
+                always, mode_gives_everything},
+      HostCheck{"DIR-1", Severity::blocks,
+                "virtrain can write its state and cache folders, and QEMU can read them", when_always, always,
+                folders_can_be_had},
+      HostCheck{"USER-1", Severity::blocks, "libvirt has an account to run as", when_always, always,
+                libvirt_has_its_user},
+      HostCheck{"VIRT-1", Severity::blocks, "libvirt is installed and answers", when_always, always,
+                libvirt_is_there},
+      HostCheck{"VIRT-2", Severity::blocks, "QEMU for x86_64 is installed and starts", when_always, always,
+                qemu_runs},
+      HostCheck{"IMG-1", Severity::blocks, "supermin, which builds the guest's image, is installed",
+                when_always, always, supermin_runs},
+      HostCheck{"IMG-2", Severity::blocks, "a kernel for guests is installed", when_always, always,
+                guests_have_a_kernel},
+      HostCheck{"MPI-1", Severity::blocks, "Open MPI's mpirun, which starts the ranks, is installed",
+                when_always, always, mpirun_runs},
+      HostCheck{"MEM-0", Severity::warns, "memory for two small VMs is available", when_always, always,
+                memory_is_enough},
+      HostCheck{"CPU-0", Severity::warns, "two cores are usable, with CPU time for all of them", when_always,
+                always, cores_are_enough},
+      HostCheck{"NET-1", Severity::warns, "libvirt's DHCP server has its folder", when_always, always,
+                dnsmasq_has_its_folder},
+      HostCheck{"GPU-0", Severity::notes, "the host has NVIDIA GPUs", when_always, always, gpus_are_listed},
+      HostCheck{"LEAK-0", Severity::warns, "earlier runs left nothing behind", when_always, always,
+                nothing_is_left_behind},
   };
   return checks;
 }

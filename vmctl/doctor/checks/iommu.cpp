@@ -118,15 +118,25 @@ bool has_several_gpus(const DeviceHost& host) {
 
 std::span<const DeviceCheck> iommu_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"IOM-1", Severity::blocks, when_always, always, iommu_is_on},
-      DeviceCheck{"IOM-2", Severity::blocks, when_devices, has_devices, groups_are_their_own},
-      DeviceCheck{"IOM-3", Severity::invalidates, "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
-      DeviceCheck{"IOM-4", Severity::warns, when_devices, has_devices, iommu_passes_host_dma},
+      DeviceCheck{"IOM-1", Severity::blocks, "the IOMMU is on, so that devices can be passed to VMs",
+                  when_always, always, iommu_is_on},
+      DeviceCheck{"IOM-2", Severity::blocks,
+                  "each device has an IOMMU group of its own, or shares it with devices of the same VM only",
+                  when_devices, has_devices, groups_are_their_own},
+      DeviceCheck{"IOM-3", Severity::invalidates,
+                  "interrupts of passed-through devices are remapped, so that no tenant can raise the host's",
+                  "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
+      DeviceCheck{"IOM-4", Severity::warns,
+                  "the host's own DMA is not translated (iommu=pt), as on bare metal without an IOMMU",
+                  when_devices, has_devices, iommu_passes_host_dma},
       DeviceCheck{"ACS-1", Severity::invalidates,
+                  "ACS is on in all bridges above the devices, so that peer-to-peer traffic passes the IOMMU",
                   "bridges above the devices have ACS, and we may read their configuration space (root)",
                   acs_is_readable, acs_is_on},
-      DeviceCheck{"ACS-2", Severity::warns, "bridges above several GPUs have ACS, and we may read it (root)",
-                  has_several_gpus, peers_meet_below_the_root},
+      DeviceCheck{"ACS-2", Severity::warns,
+                  "GPUs without NVLink reach each other without the way through the root complex",
+                  "bridges above several GPUs have ACS, and we may read it (root)", has_several_gpus,
+                  peers_meet_below_the_root},
   };
   return checks;
 }

@@ -94,13 +94,15 @@ CheckAnswer gpus_reach_the_network(const DeviceHost& host) {
 
 std::span<const DeviceCheck> link_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"LNK-1", Severity::invalidates, when_gpus, has_gpus, links_are_wide},
-      DeviceCheck{"AER-1", Severity::invalidates, "the kernel counts the devices' PCIe errors", counts_errors,
-                  no_link_errors},
-      DeviceCheck{"NUM-0", Severity::warns, "there are GPUs and several NUMA nodes", has_many_nodes,
-                  gpus_have_a_numa_node},
-      DeviceCheck{"RDM-1", Severity::invalidates, "there are GPUs and an RDMA adapter whose port is up",
-                  has_gpus_and_rdma, gpus_reach_the_network},
+      DeviceCheck{"LNK-1", Severity::invalidates, "each GPU's PCIe link has all its lanes", when_gpus,
+                  has_gpus, links_are_wide},
+      DeviceCheck{"AER-1", Severity::invalidates, "no uncorrected PCIe error has happened since the start",
+                  "the kernel counts the devices' PCIe errors", counts_errors, no_link_errors},
+      DeviceCheck{"NUM-0", Severity::warns, "the firmware tells the NUMA node of each GPU",
+                  "there are GPUs and several NUMA nodes", has_many_nodes, gpus_have_a_numa_node},
+      DeviceCheck{"RDM-1", Severity::invalidates, "RDMA adapters can read and write GPU memory directly",
+                  "there are GPUs and an RDMA adapter whose port is up", has_gpus_and_rdma,
+                  gpus_reach_the_network},
   };
   return checks;
 }

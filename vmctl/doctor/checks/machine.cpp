@@ -33,7 +33,7 @@ CheckAnswer kvm_opens(const DeviceHost& host) {
                      "usermod -aG kvm USER, or run as root; until then VMs are emulated");
   }
   if (kvm.open_error != 0) {
-    return about_kvm(host, fmt::format("/dev/kvm: {}", std::strerror(kvm.open_error)),
+    return about_kvm(host, fmt::format("/dev/kvm does not open ({})", std::strerror(kvm.open_error)),
                      "switch VT-x or AMD-V on in the firmware, load kvm_intel or kvm_amd; until then VMs are "
                      "emulated");
   }
@@ -60,12 +60,13 @@ CheckAnswer kvm_boots(const DeviceHost& host) {
 
 CheckAnswer is_no_virtual_machine(const DeviceHost& host) {
   if (!host.inventory.is_virtual_machine) { return {"the host is not a virtual machine"}; }
-  return {"the host is itself a virtual machine", "figures are nested and say so; measure on bare metal"};
+  return {"the host is a virtual machine itself",
+          "measure on bare metal; here VMs are nested, and figures say so"};
 }
 
 CheckAnswer is_x86(const DeviceHost& host) {
   const auto& architecture = host.inventory.architecture;
-  if (architecture == supported_architecture) { return {architecture}; }
+  if (architecture == supported_architecture) { return {"the host is an " + architecture + " machine"}; }
   return {"this is an " + architecture + " host: virtrain makes VMs and slices on x86_64 hosts only",
           "use an x86_64 host"};
 }
@@ -87,7 +88,7 @@ CheckAnswer qemu_may_open_kvm(const DeviceHost& host) {
   struct stat status {};
   if (::stat((host.root / "dev/kvm").c_str(), &status) != 0) { return {"/dev/kvm went away"}; }
   const auto group = group_name(host, status.st_gid);
-  const auto found = fmt::format("{:04o} group {}", status.st_mode & 07777, group);
+  const auto found = fmt::format("/dev/kvm has mode {:04o} and group {}", status.st_mode & 07777, group);
   if (lets_qemu_open(status.st_mode, group == "kvm")) { return {found}; }
   return {
       found,
@@ -233,18 +234,23 @@ CheckAnswer qemu_is_let(const DeviceHost& host) {
 
 std::span<const DeviceCheck> machine_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"KVM-1", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_opens},
-      DeviceCheck{"KVM-2", Severity::blocks, when_kvm_was_tried, tried_kvm, kvm_boots},
-      DeviceCheck{"KVM-3", Severity::invalidates, when_always, always, is_no_virtual_machine},
-      DeviceCheck{"CPU-2", Severity::blocks, when_always, always, is_x86},
-      DeviceCheck{"KVM-4", Severity::warns, "there is a /dev/kvm", has_kvm, qemu_may_open_kvm},
-      DeviceCheck{"CVM-1", Severity::blocks, "a plan has confidential VMs", wants_confidential_vms,
-                  confidential_vms_start},
-      DeviceCheck{"CPU-1", Severity::warns, "the kernel sets the clocks", has_governor, clocks_are_fixed},
-      DeviceCheck{"CH-1", Severity::warns, when_devices, has_devices, vsock_is_there},
-      DeviceCheck{"NET-2", Severity::warns, "the kernel can show bridges' traffic to iptables",
-                  may_filter_bridges, bridges_are_not_filtered},
-      DeviceCheck{"SEC-1", Severity::blocks,
+      DeviceCheck{"KVM-1", Severity::blocks, "/dev/kvm opens", when_kvm_was_tried, tried_kvm, kvm_opens},
+      DeviceCheck{"KVM-2", Severity::blocks, "a guest boots under KVM", when_kvm_was_tried, tried_kvm,
+                  kvm_boots},
+      DeviceCheck{"KVM-3", Severity::invalidates, "the host is not a virtual machine itself", when_always,
+                  always, is_no_virtual_machine},
+      DeviceCheck{"CPU-2", Severity::blocks, "the host is an x86_64 machine", when_always, always, is_x86},
+      DeviceCheck{"KVM-4", Severity::warns, "QEMU's user may open /dev/kvm", "there is a /dev/kvm", has_kvm,
+                  qemu_may_open_kvm},
+      DeviceCheck{"CVM-1", Severity::blocks, "processor, kernel, QEMU and libvirt start confidential VMs",
+                  "a plan has confidential VMs", wants_confidential_vms, confidential_vms_start},
+      DeviceCheck{"CPU-1", Severity::warns, "CPU clocks are fixed: governor performance, turbo off",
+                  "the kernel sets the clocks", has_governor, clocks_are_fixed},
+      DeviceCheck{"CH-1", Severity::warns, "guests can use vsock", when_devices, has_devices, vsock_is_there},
+      DeviceCheck{"NET-2", Severity::warns, "iptables does not filter what bridges forward",
+                  "the kernel can show bridges' traffic to iptables", may_filter_bridges,
+                  bridges_are_not_filtered},
+      DeviceCheck{"SEC-1", Severity::blocks, "AppArmor or SELinux has denied QEMU nothing that devices need",
                   "there are devices, QEMU is confined, and we may read the kernel's log", confines_qemu,
                   qemu_is_let},
   };

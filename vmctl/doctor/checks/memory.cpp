@@ -203,18 +203,21 @@ CheckAnswer firmware_is_there(const DeviceHost& host) {
 
 std::span<const DeviceCheck> memory_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"MEM-1", Severity::blocks, "there are GPUs, or a scenario wants hugepages", wants_pages,
-                  pages_are_reserved},
-      DeviceCheck{"MEM-2", Severity::blocks, "there are devices, and a cgroup above libvirt's VMs",
-                  has_machine_slice, memory_is_not_capped},
-      DeviceCheck{"MEM-3", Severity::blocks, "there are devices, and libvirt's daemon runs", runs_libvirt,
-                  libvirt_may_lock_memory},
-      DeviceCheck{"MEM-4", Severity::warns, when_always, always, memory_is_their_own},
+      DeviceCheck{"MEM-1", Severity::blocks, "hugepages for the VMs are free",
+                  "there are GPUs, or a scenario wants hugepages", wants_pages, pages_are_reserved},
+      DeviceCheck{"MEM-2", Severity::blocks, "no cgroup limit is below the memory that VMs with devices pin",
+                  "there are devices, and a cgroup above libvirt's VMs", has_machine_slice,
+                  memory_is_not_capped},
+      DeviceCheck{"MEM-3", Severity::blocks, "libvirt may raise QEMU's limit of locked memory",
+                  "there are devices, and libvirt's daemon runs", runs_libvirt, libvirt_may_lock_memory},
+      DeviceCheck{"MEM-4", Severity::warns, "tenants' memory is their own: no KSM, no unbounded overcommit",
+                  when_always, always, memory_is_their_own},
       DeviceCheck{"BAR-1", Severity::blocks,
+                  "a guest's address space has room for the memory regions (BARs) of its GPUs",
                   "a device is to leave its driver for a VM, and the CPU tells its address bits",
                   knows_address_bits, bars_fit},
-      DeviceCheck{"FW-1", Severity::blocks, "there are GPUs, or a scenario's VMs boot by UEFI",
-                  wants_firmware, firmware_is_there},
+      DeviceCheck{"FW-1", Severity::blocks, "a UEFI firmware for VMs is installed",
+                  "there are GPUs, or a scenario's VMs boot by UEFI", wants_firmware, firmware_is_there},
   };
   return checks;
 }

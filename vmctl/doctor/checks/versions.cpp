@@ -85,14 +85,14 @@ CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
 
 std::span<const DeviceCheck> version_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"VER-1", Severity::blocks,
+      DeviceCheck{"VER-1", Severity::blocks, "libvirt is new enough for the planned devices",
                   "there are GPUs, or a scenario names devices, and libvirt is installed", has_libvirt,
                   libvirt_can},
-      DeviceCheck{"VER-2", Severity::blocks,
+      DeviceCheck{"VER-2", Severity::blocks, "QEMU is new enough for the planned devices",
                   "QEMU is installed and a scenario has devices.clique or iommufd, or there are several GPUs",
                   wants_more_of_qemu, qemu_can},
-      DeviceCheck{"VER-3", Severity::warns, "a GPU has a BAR of 64 GiB or more", has_huge_bars,
-                  huge_bars_are_mapped_whole},
+      DeviceCheck{"VER-3", Severity::warns, "kernel and QEMU map BARs of 64 GiB and more at once",
+                  "a GPU has a BAR of 64 GiB or more", has_huge_bars, huge_bars_are_mapped_whole},
   };
   return checks;
 }

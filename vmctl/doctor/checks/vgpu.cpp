@@ -225,18 +225,24 @@ CheckAnswer parameters_are_default(const DeviceHost& host) {
 
 std::span<const DeviceCheck> vgpu_checks() {
   static constexpr std::array checks = {
-      DeviceCheck{"VG-1", Severity::blocks, nvidia_vgpus, is_about_nvidia_vgpus, manager_runs},
-      DeviceCheck{"VG-2", Severity::blocks, vgpus, is_about_vgpus, mechanism_is_the_planned},
-      DeviceCheck{"VG-3", Severity::blocks, vgpus, is_about_vgpus, types_can_be_made},
-      DeviceCheck{"VG-4", Severity::blocks, "nvidia-smi tells the MIG mode of a GPU", tells_mig,
-                  mig_is_settled},
-      DeviceCheck{"VG-5", Severity::blocks,
+      DeviceCheck{"VG-1", Severity::blocks, "NVIDIA's vGPU host driver is loaded and its manager runs",
+                  nvidia_vgpus, is_about_nvidia_vgpus, manager_runs},
+      DeviceCheck{
+          "VG-2", Severity::blocks,
+          "the card makes vGPUs by the mechanism that the plan expects, with its virtual functions on", vgpus,
+          is_about_vgpus, mechanism_is_the_planned},
+      DeviceCheck{"VG-3", Severity::blocks, "the planned vGPU types can be made", vgpus, is_about_vgpus,
+                  types_can_be_made},
+      DeviceCheck{"VG-4", Severity::blocks, "no GPU waits for a reset to change its MIG mode",
+                  "nvidia-smi tells the MIG mode of a GPU", tells_mig, mig_is_settled},
+      DeviceCheck{"VG-5", Severity::blocks, "the card allows vGPUs of the planned sizes together",
                   "a scenario wants vGPUs, and nvidia-smi tells whether sizes may be mixed", wants_sizes,
                   sizes_are_allowed},
-      DeviceCheck{"VG-6", Severity::invalidates,
+      DeviceCheck{"VG-6", Severity::invalidates, "the scheduler by which vGPUs share time is known",
                   "NVIDIA's vGPUs share time, and we may read the kernel's log", has_time_slices,
                   scheduler_is_known},
-      DeviceCheck{"VG-7", Severity::notes, nvidia_vgpus, is_about_nvidia_vgpus, parameters_are_default},
+      DeviceCheck{"VG-7", Severity::notes, "vGPUs have their default parameters", nvidia_vgpus,
+                  is_about_nvidia_vgpus, parameters_are_default},
   };
   return checks;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
@@ -30,6 +31,7 @@ struct DoctorArguments {
   std::string scenario;
   std::string inventory = "/";
   std::string record;
+  std::string explained = {};  ///< id of a check, or "all"
   bool devices = false;
   results::Format format = results::Format::table;
 };
@@ -62,6 +64,21 @@ const char* outcome(const Finding& finding) {
   return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
+/// What comes of a failed check, as a clause.
+const char* consequence(Severity severity) {
+  switch (severity) {
+    case Severity::blocks:
+      return "what it is about cannot run";
+    case Severity::invalidates:
+      return "figures do not count";
+    case Severity::warns:
+      return "figures may suffer";
+    case Severity::notes:
+      return "nothing is lost, and it is worth knowing";
+  }
+  return "";
+}
+
 /// Order of the findings: obstacles first, passed checks last.
 int urgency(const Finding& finding) {
   if (finding.status == CheckStatus::failed) { return static_cast<int>(finding.severity); }
@@ -90,24 +107,35 @@ void print_paragraph(const std::string& words) {
   fmt::print(std::cout, "{}\n", hang(words, screen_of_stdout().columns));
 }
 
-void print_table(std::vector<Finding> findings) {
-  const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
-  const auto of_trials = checks_of_trials(findings).size();
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
+/// One finding: its id, what comes of it, what was found and what to do.
+void print_finding(const Finding& f) {
   const auto columns = screen_of_stdout().columns;
   constexpr std::size_t before_words = 21;
-  for (const auto& f : findings) {
-    fmt::print(std::cout, "{:<8} {} {}\n", f.id, coloured_outcome(f),
-               hang(printable(f.found), columns, before_words));
-    if (f.fix.empty()) { continue; }
-    fmt::print(std::cout, "{:<{}}{}\n", "", before_words,
-               hang("fix: " + printable(f.fix), columns, before_words));
+  fmt::print(std::cout, "{:<8} {} {}\n", f.id, coloured_outcome(f),
+             hang(printable(f.found), columns, before_words));
+  if (f.fix.empty()) { return; }
+  fmt::print(std::cout, "{:<{}}{}\n", "", before_words,
+             hang("fix: " + printable(f.fix), columns, before_words));
+}
+
+/// What can be done comes first; what passed or was skipped is shown where everything is.
+void print_table(std::vector<Finding> findings, bool everything) {
+  const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
+  const auto of_trials = checks_of_trials(findings).size();
+  const auto failed = std::ranges::count(findings, CheckStatus::failed, &Finding::status);
+  const auto others = findings.size() - static_cast<std::size_t>(failed);
+  if (!everything) {
+    std::erase_if(findings, [](const auto& f) { return f.status != CheckStatus::failed; });
   }
-  fmt::print(std::cout, "\n");
-  print_paragraph(fmt::format("{} not apply here, {} made in trials (--format csv lists all)",
-                              counted(elsewhere, "more check does", "more checks do"),
-                              counted(of_trials, "is", "are")));
+  std::stable_sort(findings.begin(), findings.end(),
+                   [](const auto& a, const auto& b) { return urgency(a) < urgency(b); });
+  for (const auto& f : findings) { print_finding(f); }
+  if (!findings.empty()) { fmt::print(std::cout, "\n"); }
+  const auto passed = everything ? ""
+                                 : fmt::format("{} no more to say (-v shows them), ",
+                                               counted(others, "check has", "checks have"));
+  print_paragraph(fmt::format("{}{} not apply here, {} made in trials; --explain ID tells more of one",
+                              passed, counted(elsewhere, "does", "do"), counted(of_trials, "is", "are")));
 }
 
 void print_json(const std::vector<Finding>& findings) {
@@ -131,8 +159,22 @@ results::Table findings_table(std::vector<Finding> findings) {
   return table;
 }
 
-bool is_about_kvm(const Finding& finding) {
-  return finding.id == "KVM-1" || finding.id == "KVM-2";
+/// "no: what was found (ID); …", or what holds where nothing lacks.
+void print_answer(const char* question, const std::vector<std::string>& lacking,
+                  const std::string& otherwise) {
+  constexpr std::size_t before_words = 21;
+  const auto answer = lacking.empty() ? otherwise : "no: " + join(lacking, "; ");
+  fmt::print(std::cout, "{:<{}}{}\n", question, before_words,
+             hang(answer, screen_of_stdout().columns, before_words));
+}
+
+/// "no IOMMU groups (IOM-1)": the finding's first clause; the table below has it whole.
+std::string with_id(const Finding& finding) {
+  return fmt::format("{} ({})", printable(finding.found.substr(0, finding.found.find(": "))), finding.id);
+}
+
+bool is_failed(const Finding& finding, const std::vector<std::string>& ids) {
+  return finding.status == CheckStatus::failed && contains(ids, finding.id);
 }
 
 /// "; it has 3 accelerators of other vendors (…), and 0000:2c:00.0 answers with ones only".
@@ -161,34 +203,91 @@ std::string words_on_other_accelerators(const vmctl::Inventory& inventory) {
 }
 
 /// Whether the host can lend GPUs, in plain words.
-void print_device_summary(const vmctl::Inventory& inventory, const std::vector<Finding>& devices) {
+void answer_for_devices(const vmctl::Inventory& inventory, const std::vector<Finding>& devices) {
   std::vector<std::string> lacking;
   if (std::none_of(inventory.devices.begin(), inventory.devices.end(),
                    [](const auto& device) { return device.device_class == vmctl::DeviceClass::gpu; })) {
-    lacking.push_back("it has no NVIDIA GPU" + words_on_other_accelerators(inventory));
+    lacking.push_back("the host has no NVIDIA GPU" + words_on_other_accelerators(inventory));
   }
   for (const auto& f : devices) {
-    if (blocks(f) || (is_about_kvm(f) && f.status == CheckStatus::failed)) {
-      lacking.push_back(fmt::format("{} ({})", printable(f.found), f.id));
-    }
+    if (blocks(f) || is_failed(f, {"KVM-1", "KVM-2"})) { lacking.push_back(with_id(f)); }
   }
-  print_paragraph("GPUs in VMs: " + (lacking.empty() ? "no problems found"
-                                                     : "not on this host as it is: " + join(lacking, "; ")));
+  print_answer("GPUs in VMs", lacking, "yes: no problems found");
 }
 
-/// Prints the kinds of scenario that can run here.
-void print_summary(const std::vector<Finding>& host, const std::vector<Finding>& devices) {
+/// Whether scenarios without GPUs run here, and whether what their VMs show can be compared.
+void answer_for_vms(const std::vector<Finding>& host, const std::vector<Finding>& devices) {
   std::vector<std::string> blocking;
   for (const auto& f : host) {
-    if (blocks(f)) { blocking.push_back(fmt::format("{} ({})", printable(f.found), f.id)); }
+    if (blocks(f)) { blocking.push_back(with_id(f)); }
   }
-  const bool emulated = std::any_of(devices.begin(), devices.end(), [](const auto& f) {
-    return is_about_kvm(f) && f.status == CheckStatus::failed;
-  });
-  print_paragraph("Scenarios with backend cpu run here" +
-                  (!blocking.empty() ? " on bare metal only: " + join(blocking, "; ")
-                   : emulated        ? ", their VMs emulated, which is marked and never compared."
-                                     : "."));
+  auto uncounted = blocking;
+  bool emulated = false;
+  for (const auto& f : devices) {
+    emulated = emulated || is_failed(f, {"KVM-1", "KVM-2"});
+    if (is_failed(f, {"KVM-1", "KVM-2", "KVM-3"})) { uncounted.push_back(with_id(f)); }
+  }
+  print_answer("CPU scenarios run", {},
+               !blocking.empty() ? "on bare metal only: " + join(blocking, "; ")
+               : emulated        ? "yes, their VMs emulated, which is marked and never compared"
+                                 : "yes");
+  print_answer("VM figures count", uncounted, "yes: VMs run under KVM");
+}
+
+/// A row of a check, in words.
+results::Table checks_table(const std::vector<std::pair<CheckRow, const char*>>& rows) {
+  results::Table table;
+  table.columns = {{"id", "check"},
+                   {"holds", "what has to hold"},
+                   {"severity", "otherwise"},
+                   {"applies_when", "where it applies"},
+                   {"checked", "checked"}};
+  for (const auto& [row, made] : rows) {
+    table.rows.push_back({results::cell(row.id), results::cell(row.holds),
+                          results::cell(to_string(row.severity)), results::cell(row.applies_when),
+                          results::cell(made)});
+  }
+  return table;
+}
+
+/// Tells what a check is for, and what it found here.
+void explain(const DoctorArguments& arguments) {
+  const auto host = open_host(arguments.inventory);
+  std::vector<std::pair<CheckRow, const char*>> rows;
+  for (const auto& row : host->checks()) { rows.emplace_back(row, "before a run"); }
+  for (const auto& rule : validity_rules()) { rows.emplace_back(rule, "in each trial"); }
+  if (arguments.explained == "all") {
+    std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::string_view(row.first.id); });
+  } else {
+    std::vector<std::string> ids;
+    for (const auto& [row, made] : rows) { ids.emplace_back(row.id); }
+    std::erase_if(rows, [&](const auto& row) { return row.first.id != arguments.explained; });
+    if (rows.empty()) {
+      const auto near = nearest_word(arguments.explained, ids);
+      throw Error("explain " + excerpt(arguments.explained, 64), ErrorCode::usage,
+                  fmt::format("no check has that id{} (--explain all lists them)",
+                              near ? "; did you mean " + *near + "?" : ""));
+    }
+  }
+  if (arguments.explained == "all" || arguments.format != results::Format::table) {
+    fmt::print(std::cout, "{}", results::render(checks_table(rows), arguments.format, screen_of_stdout()));
+    return;
+  }
+  for (const auto& [row, made] : rows) {
+    print_paragraph(fmt::format("{}: {}.", row.id, row.holds));
+    const std::string when = row.applies_when;
+    print_paragraph(fmt::format("  Checked {}, {}{}. Where it does not hold, {}.", made,
+                                when == "always" ? "" : "where ", when, consequence(row.severity)));
+  }
+  const auto inventory = host->inventory(false);
+  auto findings = host->examine_devices(inventory);
+  if (arguments.inventory == "/") {
+    const auto of_host = host->examine(inventory, vmctl::best_mode(host->privileges()));
+    findings.insert(findings.end(), of_host.begin(), of_host.end());
+  }
+  for (const auto& f : findings) {
+    if (f.id == arguments.explained) { print_finding(f); }
+  }
 }
 
 void list_devices(const DoctorArguments& arguments) {
@@ -232,6 +331,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
     return;
   }
   if (arguments.devices) { return list_devices(arguments); }
+  if (!arguments.explained.empty()) { return explain(arguments); }
   const auto examined = open_host(arguments.inventory);
   const auto inventory = examined->inventory(false);
   const bool is_recorded = arguments.inventory != "/";
@@ -245,10 +345,10 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   } else if (arguments.format != results::Format::table) {
     fmt::print(std::cout, "{}", results::render(findings_table(findings), arguments.format));
   } else {
-    print_device_summary(inventory, devices);
-    if (!is_recorded) { print_summary(of_host, devices); }
+    if (!is_recorded) { answer_for_vms(of_host, devices); }
+    answer_for_devices(inventory, devices);
     fmt::print(std::cout, "\n");
-    print_table(findings);
+    print_table(findings, cli.verbose);
   }
   if (scenario) { return check_scenario(*scenario, arguments); }
   // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable core.
@@ -259,7 +359,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
 
 void add_doctor_command(Cli& cli) {
   auto* doctor =
-      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to mend it");
+      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to repair it");
   auto examined = std::make_shared<DoctorArguments>();
   auto* scenario = doctor
                        ->add_option("scenario", examined->scenario,
@@ -282,9 +382,18 @@ void add_doctor_command(Cli& cli) {
       ->type_name("DIR")
       ->excludes("--inventory")
       ->excludes(scenario);
+  doctor
+      ->add_option("--explain", examined->explained,
+                   "What one check is for and what it finds here; all: a list of all checks")
+      ->type_name("ID")
+      ->check(not_empty())
+      ->excludes("--devices")
+      ->excludes("--record")
+      ->excludes(scenario);
   add_format_option(*doctor, examined->format);
   doctor->footer(
-      "Examples:\n  virtrain doctor\n  virtrain doctor scenarios/dell-r750xa.yaml --format json\n"
+      "Examples:\n  virtrain doctor\n  virtrain doctor -v                     what passed as well\n"
+      "  virtrain doctor --explain IOM-1\n  virtrain doctor scenarios/dell-r750xa.yaml --format json\n"
       "  virtrain doctor --devices --format json\n  virtrain doctor --record r750xa\n  virtrain doctor "
       "--inventory r750xa");
   doctor->callback([examined, &cli] { examine(*examined, cli); });
