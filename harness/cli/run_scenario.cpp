@@ -42,6 +42,20 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
                      format_duration(took_ns));
 }
 
+}  // namespace
+
+void learn_from(const std::filesystem::path& database, const std::string& host, Plan& plan) {
+  try {
+    if (!std::filesystem::exists(database)) { return; }
+    const results::Store store(database, results::Store::Mode::open);
+    learn(plan, past_trials(store, plan.scenario, host));
+  } catch (const std::exception& error) {  // an estimate is worth no failure
+    log::debug("estimates are not corrected by what is stored", {{"reason", error.what()}});
+  }
+}
+
+namespace {
+
 results::CompareRequest comparison_of(const std::string& experiment, const Scenario& scenario) {
   results::CompareRequest request;
   request.selection.experiments = {experiment};
@@ -82,13 +96,14 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
 ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   const auto host = open_host();
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
-  auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
+  auto plan = make_plan(scenario, inventory, expects_emulation(inventory), options.done);
   if (options.security_only) {
     plan.trials.clear();
     leave_out_impossible_arms(*host, scenario, inventory, options.experiment.mode, plan);
   } else {
     check_host(*host, scenario, plan, inventory, options.experiment.mode);
   }
+  learn_from(options.database, inventory.hostname, plan);
   if (options.planned) { options.planned(*host, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
@@ -115,6 +130,7 @@ ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   run.outcome = run_experiment(*host, scenario, plan, options.database, options.experiment);
   line.reset();
   run.request = comparison_of(run.outcome.experiment, scenario);
+  if (!options.resumed.empty()) { run.request.selection.experiments.push_back(options.resumed); }
   // Everything that is printed comes from the database.
   if (run.outcome.finished > 0) {
     after_run(run.outcome, [&] {

@@ -13,12 +13,18 @@
 
 namespace virtrain::harness {
 
+/// Corrects a plan's estimates by the trials that the database has of its scenario on this host; of one that
+/// cannot be read nothing is learnt.
+void learn_from(const std::filesystem::path& database, const std::string& host, Plan& plan);
+
 /// How a scenario is run from the command line.
 struct RunOptions {
   std::filesystem::path database;
   ExperimentOptions experiment;
   std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
   bool quiet = false;                   ///< no progress line, and no id on stderr
+  std::string resumed = {};             ///< experiment of which the rest is run; empty: none
+  PairsDone done = {};                  ///< its pairs that need no trial any more
   /// Told what is to be run before anything is done.
   std::function<void(vmctl::Host& host, const Plan& plan)> planned = {};
   bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible

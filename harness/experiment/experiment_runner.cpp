@@ -327,7 +327,8 @@ asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
     if (!options_.progress) { return; }
     const auto now_ns = monotonic_ns();
     const double left = estimate - static_cast<double>(now_ns - security_began_ns) * 1e-9;
-    options_.progress({"security", line, began_ns_, now_ns, std::max(0.0, left)});
+    options_.progress(
+        {"security", line, began_ns_, now_ns, unproven(std::max(0.0, left), true, context_.plan.emulated)});
   };
   const auto failed = co_await run_security(context_, options_.security);
   outcome.failed += failed;

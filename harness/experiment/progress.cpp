@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+
+#include "common/system/time.h"
+#include "common/text/wrap.h"
 
 namespace virtrain::harness {
 namespace {
@@ -16,43 +18,103 @@ std::string clock_time(double seconds) {
                       : fmt::format("{}:{:02}:{:02}", minutes / 60, minutes % 60, whole % 60);
 }
 
-/// "20 s", "4 min", "3.2 h": as exact as a guess is.
-std::string about(double seconds) {
-  constexpr double minute = 60, hour = 3600;
-  if (seconds <= minute) { return fmt::format("{:.0f} s", std::ceil(seconds / 10) * 10); }
-  if (seconds <= 2 * hour) { return fmt::format("{:.0f} min", std::ceil(seconds / minute)); }
-  return fmt::format("{:.1f} h", seconds / hour);
+/// A stage, in words for who waits; other words as they are.
+std::string stage_words(const std::string& now) {
+  static const std::map<std::string, std::string> words{{"image", "building the guest image"},
+                                                        {"bind", "binding devices"},
+                                                        {"define", "making nodes"},
+                                                        {"boot", "booting"},
+                                                        {"agent", "waiting for guest"},
+                                                        {"place", "starting ranks"},
+                                                        {"barrier", "waiting for all ranks"},
+                                                        {"run", "training"},
+                                                        {"collect", "collecting results"},
+                                                        {"tear_down", "removing nodes"}};
+  const auto found = words.find(now);
+  return found == words.end() ? now : found->second;
+}
+
+/// "a, b, c" without its last clause; empty where it has one only.
+std::string without_last_clause(const std::string& words) {
+  const auto comma = words.rfind(", ");
+  return comma == std::string::npos ? "" : words.substr(0, comma);
 }
 
 }  // namespace
 
 std::string progress_words(const Progress& progress, std::int64_t now_ns, std::size_t columns) {
   const auto since = [now_ns](std::int64_t then_ns) { return static_cast<double>(now_ns - then_ns) * 1e-9; };
-  const double left = std::max(1.0, progress.seconds_left_then - since(progress.at_ns));
-  const auto times = fmt::format(" ({}, about {} left)", clock_time(since(progress.began_ns)), about(left));
-  auto words = progress.trial + ": " + progress.now;
+  const double passed = since(progress.at_ns);
+  const auto times = fmt::format("{}, {} left", clock_time(since(progress.began_ns)),
+                                 to_words({std::max(1.0, progress.left_then.low - passed),
+                                           std::max(1.0, progress.left_then.high - passed)}));
   // A line that wraps cannot be written over. Times stay, they are what is waited for.
-  const std::size_t room = columns > times.size() + 1 ? columns - times.size() - 1 : 0;
-  if (words.size() > room) { words.resize(room); }
-  return words + times.substr(0, columns > 0 ? columns - 1 : 0);
+  const auto fits = [&](const std::string& line) { return text_width(line) < columns; };
+  for (auto trial = progress.trial; !trial.empty(); trial = without_last_clause(trial)) {
+    for (auto now = stage_words(progress.now); !now.empty(); now = without_last_clause(now)) {
+      const auto line = fmt::format("{}: {} ({})", trial, now, times);
+      if (fits(line)) { return line; }
+    }
+  }
+  for (const auto& line : {fmt::format("{} ({})", stage_words(progress.now), times), times}) {
+    if (fits(line)) { return line; }
+  }
+  return "";
+}
+
+PastTrials past_trials(const results::Store& store, const std::string& scenario, const std::string& host) {
+  constexpr std::size_t newest = 3;
+  struct Sum {
+    double seconds = 0, trials = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Sum> sums;
+  std::size_t read = 0;
+  const auto ids = store.select({.scenario = scenario});
+  for (auto id = ids.rbegin(); id != ids.rend() && read < newest; ++id) {
+    const auto experiment = store.experiment(*id);
+    if (!experiment || experiment->host_name != host) { continue; }
+    ++read;
+    for (const auto& trial : store.trials(*id)) {
+      const auto began = seconds_of_iso8601(trial.started_at), ended = seconds_of_iso8601(trial.ended_at);
+      if (trial.status != Status::finished || !began || !ended || *ended <= *began) { continue; }
+      auto& sum = sums[{trial.case_name, trial.arm}];
+      sum.seconds += static_cast<double>(*ended - *began);
+      sum.trials += 1;
+    }
+  }
+  PastTrials past;
+  for (const auto& [of, sum] : sums) { past[of] = sum.seconds / sum.trials; }
+  return past;
 }
 
 void RemainingTime::finished(const PlannedTrial& trial, double seconds) {
-  for (auto* sum : {&all_, &by_arm_[trial.arm]}) {
+  for (auto* sum : {&by_kind_[runs_in_vms(trial.base)], &by_arm_[trial.arm]}) {
     sum->taken += seconds;
     sum->estimated += trial.estimate_seconds;
   }
 }
 
-double RemainingTime::expected_seconds(const PlannedTrial& trial) const {
-  const auto arm = by_arm_.find(trial.arm);
-  return trial.estimate_seconds * (arm == by_arm_.end() ? all_ : arm->second).factor();
+SecondsRange RemainingTime::expected_seconds(const PlannedTrial& trial) const {
+  if (const auto arm = by_arm_.find(trial.arm); arm != by_arm_.end()) {
+    return proven(trial.estimate_seconds * arm->second.factor());
+  }
+  if (const auto kind = by_kind_.find(runs_in_vms(trial.base)); kind != by_kind_.end()) {
+    return proven(trial.estimate_seconds * kind->second.factor());
+  }
+  return trial.likely;
 }
 
-double RemainingTime::seconds_left(const PlannedTrial& present, double elapsed_seconds) const {
-  double left = std::max(0.0, expected_seconds(present) - elapsed_seconds);
+SecondsRange RemainingTime::seconds_left(const PlannedTrial& present, double elapsed_seconds) const {
+  const auto expected = expected_seconds(present);
+  SecondsRange left{std::max(0.0, expected.low - elapsed_seconds),
+                    std::max(0.0, expected.high - elapsed_seconds)};
+  // A trial that takes longer than it should tells of those to come.
+  const double overrun = std::max(1.0, elapsed_seconds / expected.high);
   for (const auto& trial : plan_.trials) {
-    if (trial.order > present.order) { left += expected_seconds(trial); }
+    if (trial.order <= present.order) { continue; }
+    const auto other = expected_seconds(trial);
+    const bool is_alike = runs_in_vms(trial.base) == runs_in_vms(present.base);
+    left += {other.low, other.high * (is_alike ? overrun : 1)};
   }
   return left;
 }

@@ -5,23 +5,28 @@
 #include <string>
 
 #include "harness/plan/plan.h"
+#include "results/store/store.h"
 
 namespace virtrain::harness {
 
 /// The present work of an experiment, for people who wait.
 struct Progress {
-  std::string trial;             ///< "[3/6] weak-scaling/2 vm, pair 1"
-  std::string now;               ///< "boot", "run, step 3: 12.4 images/s"
-  std::int64_t began_ns = 0;     ///< of the experiment, monotonic
-  std::int64_t at_ns = 0;        ///< when this was said
-  double seconds_left_then = 0;  ///< at most: a verdict may come sooner
+  std::string trial;            ///< "[3/6] weak-scaling/2 vm, pair 1"
+  std::string now;              ///< a stage, "boot", or "step 3 of 20, 12.4 images/s"
+  std::int64_t began_ns = 0;    ///< of the experiment, monotonic
+  std::int64_t at_ns = 0;       ///< when this was said
+  SecondsRange left_then = {};  ///< a verdict may come sooner
 };
 
-/// "[3/6] two-nodes vm, pair 1: boot (1:12, about 4 min left)", in at most so many columns.
+/// "[3/6] two-nodes vm, pair 1: booting (1:12, 4 to 9 min left)", in at most so many columns: clauses that
+/// find no room are left out, none is cut.
 std::string progress_words(const Progress& progress, std::int64_t now_ns, std::size_t columns);
 
-/// How long the rest of a plan takes: its estimates, corrected by what trials of the same arm took, of any
-/// arm where none of it has run.
+/// Durations of this scenario's trials on this host, from its newest experiments in the database.
+PastTrials past_trials(const results::Store& store, const std::string& scenario, const std::string& host);
+
+/// How long the rest of a plan takes: its estimates, corrected by what trials of the same arm took; where
+/// none of it has run, of arms that run in VMs or on bare metal as it does.
 class RemainingTime {
  public:
   explicit RemainingTime(const Plan& plan) : plan_(plan) {}
@@ -29,17 +34,17 @@ class RemainingTime {
   void finished(const PlannedTrial& trial, double seconds);
   /// Time for the rest of the present trial, `elapsed_seconds` after its start, and for all that come after
   /// it.
-  double seconds_left(const PlannedTrial& present, double elapsed_seconds) const;
+  SecondsRange seconds_left(const PlannedTrial& present, double elapsed_seconds) const;
 
  private:
   struct Sum {
     double taken = 0, estimated = 0;
-    double factor() const { return estimated > 0 ? taken / estimated : 1; }
+    double factor() const { return taken / estimated; }
   };
-  double expected_seconds(const PlannedTrial& trial) const;
+  SecondsRange expected_seconds(const PlannedTrial& trial) const;
 
   const Plan& plan_;
-  Sum all_;
+  std::map<bool, Sum> by_kind_;  ///< of trials in VMs, and of others
   std::map<std::string, Sum> by_arm_;
 };
 

@@ -94,7 +94,7 @@ std::vector<std::string> kept_memory_problems(const Scenario& scenario, const Pl
     if (vms + slices <= inventory.memory_bytes) { continue; }
     problems.push_back(fmt::format(
         "case {}: reuse: case keeps its VMs ({}, QEMU's own included) while {} runs ({}), which is {} "
-        "together; {} has {} (use less memory, or reuse: trial)",
+        "together; host {} has {} (use less memory, or reuse: trial)",
         placement.case_name, format_size(vms), trial.arm, format_size(slices), format_size(vms + slices),
         inventory.hostname, format_size(inventory.memory_bytes)));
   }

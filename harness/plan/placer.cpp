@@ -230,7 +230,7 @@ void Placer::note_nothing_to_share(const Case& wanted, const Sharing& sharing,
                             .take_sharing(known_to_share(idle, sharing, inventory_), sharing)
                             .empty();
   auto& problems = is_busy ? busy_ : problems_;
-  problems.push_back(fmt::format(
+  problems.emplace_back(fmt::format(
       "{}{} lacks {} for the neighbour {}, whichever the victim gets (use share: host, or let devices.select "
       "allow more){}",
       about_share(wanted.name, sharing.share), inventory_.hostname,
@@ -287,8 +287,9 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     }
   }
   auto& problems = shortage.is_only_busy() ? busy_ : problems_;
-  for (const auto& words : shortage.problems(inventory_.hostname)) {
-    problems.push_back("case " + wanted.name + ": " + words);
+  for (auto lack : shortage.problems(inventory_.hostname)) {
+    lack.words = "case " + wanted.name + ": " + lack.words;
+    problems.push_back(std::move(lack));
   }
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
@@ -300,8 +301,8 @@ void Placer::place_cores(Placement& out) {
   const bool is_busy = !lacks.empty() && leased > 0 && fits_without_leases(out);
   for (const auto& what : lacks) {
     auto& problems = is_busy ? busy_ : problems_;
-    problems.push_back(is_busy ? fmt::format("{}; another run holds {}", what, counted(leased, "core"))
-                               : what);
+    problems.emplace_back(is_busy ? fmt::format("{}; another run holds {}", what, counted(leased, "core"))
+                                  : what);
   }
   for (const auto& tenant : out.tenants) {
     for (const auto& node : tenant.nodes) {
@@ -398,21 +399,23 @@ void Placer::check_totals(const Case& wanted, bool in_vms, Placement& out) {
     crowded = crowded || tenant.ranks_per_node > wanted.guest.vcpus;
   }
   out.oversubscribed = crowded || needed > static_cast<std::int64_t>(cores);
-  if (inventory_.cores.empty()) { problems_.push_back("no core of this host may be used"); }
+  if (inventory_.cores.empty()) { problems_.emplace_back("no core of this host may be used"); }
   if (out.oversubscribed && !scenario_.oversubscribe) {
-    problems_.push_back(fmt::format("case {}: {} {}, {} has {} (use fewer, or oversubscribe: true)",
-                                    wanted.name, needing(nodes, counted(wanted.guest.vcpus, "vCPU")),
-                                    counted(needed, "core"), inventory_.hostname, cores));
+    problems_.emplace_back(fmt::format("case {}: {} {}, host {} has {} (use fewer, or oversubscribe: true)",
+                                       wanted.name, needing(nodes, counted(wanted.guest.vcpus, "vCPU")),
+                                       counted(needed, "core"), inventory_.hostname, cores),
+                           "cores", static_cast<double>(needed));
   }
   const std::uint64_t overhead = in_vms ? qemu_overhead(emulated_) : 0;
   const auto own = in_vms ? fmt::format(" and QEMU's own {}", format_size(overhead)) : "";
   const std::uint64_t memory = static_cast<std::uint64_t>(nodes) * (wanted.guest.memory_bytes + overhead);
   if (memory > inventory_.memory_bytes) {
-    problems_.push_back(
-        fmt::format("case {}: {} {}, {} has {}", wanted.name,
+    problems_.emplace_back(
+        fmt::format("case {}: {} {}, host {} has {}", wanted.name,
                     needing(nodes, fmt::format("{}{}{}", format_size(wanted.guest.memory_bytes), own,
                                                nodes == 1 ? "" : " each")),
-                    format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)));
+                    format_size(memory), inventory_.hostname, format_size(inventory_.memory_bytes)),
+        "memory", static_cast<double>(memory));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "harness/plan/devices/device_allocator.h"
+#include "harness/plan/devices/lack.h"
 #include "harness/plan/placement.h"
 #include "vmctl/api/inventory.h"
 
@@ -31,9 +32,9 @@ class Placer {
   /// `in_vms`: an arm that the case is for runs in VMs.
   Placement place(const Case& wanted, bool in_vms);
 
-  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<Lack>& problems() const { return problems_; }
   /// Lacks that end when devices and cores in use become free.
-  const std::vector<std::string>& busy() const { return busy_; }
+  const std::vector<Lack>& busy() const { return busy_; }
   const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -61,7 +62,8 @@ class Placer {
   const vmctl::Inventory& inventory_;
   bool emulated_;
   std::map<std::string, std::vector<int>> device_numa_nodes_;  ///< by node, while a case is placed
-  std::vector<std::string> problems_, busy_, warnings_;
+  std::vector<Lack> problems_, busy_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace virtrain::harness

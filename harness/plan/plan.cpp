@@ -75,16 +75,18 @@ void wait_alike(const std::vector<std::size_t>& by_arm, std::vector<Placement>& 
 }
 
 /// Each once: the arms of a case have much in common.
-void add_new(const std::vector<std::string>& words, std::vector<std::string>& all) {
-  for (const auto& one : words) { add_once(all, one); }
+template <typename One, typename Same>
+void add_new(const std::vector<One>& words, std::vector<Same>& all) {
+  for (const auto& one : words) { add_once(all, Same(one)); }
 }
 
-/// Adds the trials of each case, whose placements are by arm.
+/// Adds the trials of each case, whose placements are by arm, but those of pairs that are done.
 void add_trials(const Scenario& scenario, const std::vector<std::vector<std::size_t>>& placement_of,
-                bool emulated, Plan& plan) {
+                bool emulated, const PairsDone& done, Plan& plan) {
   std::optional<std::size_t> booted;  // and kept for the placement's later trials, if the scenario says so
   for (const auto& placements : placement_of) {
     for (std::int64_t pair = 1; pair <= scenario.pairs; ++pair) {
+      if (done.contains({plan.placements[placements[0]].case_name, pair})) { continue; }
       for (const auto a : order_of_arms(scenario, pair)) {
         const auto& arm = scenario.arms[a];
         const auto p = placements[a];
@@ -93,9 +95,10 @@ void add_trials(const Scenario& scenario, const std::vector<std::vector<std::siz
         const double spared = is_up ? boot_seconds(plan.placements[p], in_vms, emulated) : 0;
         const double seconds = trial_seconds(plan.placements[p], in_vms, emulated) - spared +
                                static_cast<double>(scenario.settle_ns) * 1e-9;
-        plan.trials.push_back(
-            {static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair, seconds});
+        plan.trials.push_back({static_cast<std::int64_t>(plan.trials.size()) + 1, p, arm.name, arm.base, pair,
+                               seconds, unproven(seconds, in_vms, emulated)});
         plan.estimate_seconds += seconds;
+        plan.likely += plan.trials.back().likely;
         if (!in_vms) { continue; }
         if (!is_up) { plan.vm_boots += plan.placements[p].nodes(); }
         booted = p;
@@ -110,7 +113,9 @@ void count_bindings(Plan& plan) {
   std::vector<vmctl::DeviceGrant> lent;
   const auto bind = [&](std::size_t devices) {
     plan.device_bindings += static_cast<std::int64_t>(devices);
-    plan.estimate_seconds += static_cast<double>(devices) * binding_seconds;
+    const double seconds = static_cast<double>(devices) * binding_seconds;
+    plan.estimate_seconds += seconds;
+    plan.likely += unproven(seconds, true, false);
   };
   const auto give_back = [&] {
     bind(lent.size());
@@ -144,6 +149,34 @@ void count_bindings(Plan& plan) {
   }
   give_back();
 }
+
+}  // namespace
+
+std::vector<std::string> lines_of(const std::vector<Lack>& lacks) {
+  std::vector<std::string> lines;
+  std::vector<std::string> told;
+  for (const auto& lack : lacks) {
+    if (lack.resource.empty()) {
+      lines.push_back(lack.words);
+      continue;
+    }
+    if (contains(told, lack.resource)) { continue; }
+    told.push_back(lack.resource);
+    const auto is_alike = [&](const Lack& other) { return other.resource == lack.resource; };
+    const auto* largest = &lack;
+    for (const auto& other : lacks) {
+      if (is_alike(other) && other.demand > largest->demand) { largest = &other; }
+    }
+    const auto smaller = static_cast<std::size_t>(std::ranges::count_if(lacks, is_alike)) - 1;
+    lines.push_back(largest->words);
+    if (smaller == 0) { continue; }
+    lines.back() += fmt::format("; {} for {} {} not met either", counted(smaller, "smaller demand"),
+                                lack.resource, smaller == 1 ? "is" : "are");
+  }
+  return lines;
+}
+
+namespace {
 
 nlohmann::json device_json(const vmctl::PlacedDevice& device) {
   nlohmann::json out{{"address", device.grant.address},
@@ -254,7 +287,8 @@ bool expects_emulation(const vmctl::Inventory& inventory) {
   return !inventory.has_kvm_device || !(has("vmx") || has("svm"));
 }
 
-Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated) {
+Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated,
+               const PairsDone& done) {
   if (inventory.architecture != vmctl::supported_architecture) {
     throw Error("plan " + scenario.name, ErrorCode::host_unable,
                 fmt::format("{} is an {} host, and virtrain makes VMs and slices on {} hosts only",
@@ -262,6 +296,7 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   }
   Plan plan;
   plan.scenario = scenario.name;
+  plan.emulated = emulated;
   plan.until = scenario.until;
   plan.warnings = scenario.warnings;
   plan.isolation = scenario.isolation;
@@ -278,8 +313,9 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
     placement_of.push_back(place_case(c, scenario, placer, plan.placements));
     wait_alike(placement_of.back(), plan.placements);
   }
-  add_trials(scenario, placement_of, emulated, plan);
-  auto problems = impossible_arms(scenario);
+  add_trials(scenario, placement_of, emulated, done, plan);
+  std::vector<Lack> problems;
+  add_new(impossible_arms(scenario), problems);
   add_new(placer.problems(), problems);
   add_new(kept_memory_problems(scenario, plan, inventory, emulated), problems);
   auto busy = placer.busy();
@@ -287,8 +323,9 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
   add_new(busy, problems);
   if (!problems.empty()) {
-    for (const auto& words : placer.warnings()) { add_once(problems, "warning: " + words); }
-    throw Error("plan " + scenario.name, code, join(problems, "\n"));
+    auto lines = lines_of(problems);
+    for (const auto& words : placer.warnings()) { add_once(lines, "warning: " + words); }
+    throw Error("plan " + scenario.name, code, join(lines, "\n"));
   }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
@@ -297,6 +334,18 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   }
   count_bindings(plan);
   return plan;
+}
+
+void learn(Plan& plan, const PastTrials& past) {
+  for (auto& trial : plan.trials) {
+    const auto found = past.find({plan.placements[trial.placement].case_name, trial.arm});
+    if (found == past.end()) { continue; }
+    const auto now = proven(found->second);
+    plan.estimate_seconds += found->second - trial.estimate_seconds;
+    plan.likely += {now.low - trial.likely.low, now.high - trial.likely.high};
+    trial.estimate_seconds = found->second;
+    trial.likely = now;
+  }
 }
 
 nlohmann::json to_json(const Plan& plan) {
@@ -332,134 +381,14 @@ nlohmann::json to_json(const Plan& plan) {
                      {"vm_boots", plan.vm_boots},
                      {"device_bindings", plan.device_bindings},
                      {"estimate_seconds", plan.estimate_seconds},
+                     {"estimate_seconds_low", plan.likely.low},
+                     {"estimate_seconds_high", plan.likely.high},
                      {"warnings", plan.warnings}};
   if (plan.isolation) {
     out["isolation"] = {{"seed", plan.isolation->seed}, {"margin", plan.isolation->margin}};
   }
   if (!security.empty()) { out["security"] = std::move(security); }
   if (plan.order_seed) { out["order_seed"] = *plan.order_seed; }
-  return out;
-}
-
-namespace {
-
-/// "core 1", "4 cores 0-3", and "32 cores 0,2,…,62" where the gaps between many are equal, as on a host whose
-/// sockets take turns.
-std::string cores_text(const std::vector<int>& cores) {
-  constexpr std::size_t many_cores = 6;
-  if (cores.size() == 1) { return fmt::format("core {}", cores[0]); }
-  bool regular = cores.size() >= many_cores && cores[1] - cores[0] > 1;
-  for (std::size_t i = 2; regular && i < cores.size(); ++i) {
-    regular = cores[i] - cores[i - 1] == cores[1] - cores[0];
-  }
-  return fmt::format(
-      "{} cores {}", cores.size(),
-      regular ? fmt::format("{},{},…,{}", cores[0], cores[1], cores.back()) : format_cpu_list(cores));
-}
-
-/// "GPUs", "vGPUs" or, where there is anything else among them, "devices".
-const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
-  const auto is_vgpu = [](const vmctl::PlacedDevice& device) {
-    return vmctl::is_made_for_each_vm(device.grant);
-  };
-  if (std::all_of(devices.begin(), devices.end(), is_vgpu)) { return "vGPUs"; }
-  const bool all_gpus = std::all_of(devices.begin(), devices.end(), [&](const auto& device) {
-    return device.is_display && !is_vgpu(device);
-  });
-  return all_gpus ? "GPUs" : "devices";
-}
-
-std::string work_of(const TenantPlacement& tenant) {
-  if (tenant.neighbour) { return tenant.neighbour->condition(); }
-  return fmt::format("{} × {} {} px batch {}", tenant.ranks_per_node, to_string(tenant.workload.precision),
-                     tenant.workload.image_size, tenant.workload.batch_size);
-}
-
-/// ", each reset before each VM".
-std::string clearing_words(const std::vector<vmctl::PlacedDevice>& devices) {
-  switch (devices.front().grant.between_tenants) {
-    case vmctl::BetweenTenants::none:
-      break;
-    case vmctl::BetweenTenants::reset:
-      return ", each reset before each VM";
-    case vmctl::BetweenTenants::erase:
-      return ", each erased before each VM";
-  }
-  return "";
-}
-
-std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
-  const auto limits = vmctl::limits_text(node.limits);
-  return fmt::format(
-      "    {} {}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname, cores_text(node.cores),
-      node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
-      node.devices.empty()
-          ? ""
-          : fmt::format(", {} {} ({}){}", word_for(node.devices), join(node.device_addresses(), " "),
-                        node.devices_reason, clearing_words(node.devices)),
-      work_of(tenant), limits.empty() ? "" : "; at most " + limits);
-}
-
-/// "  vm-unpinned is like vm, with guest.pinning none" for each variant.
-std::string arm_lines(const std::vector<Arm>& arms) {
-  std::string out;
-  for (const auto& arm : arms) {
-    if (arm.like.empty()) { continue; }
-    std::vector<std::string> changes;
-    for (const auto& [key, value] : arm.own_changes) { changes.push_back(key + " " + excerpt(value)); }
-    out += fmt::format("  {} is like {}, {}\n", arm.name, arm.like,
-                       changes.empty() ? "unchanged" : "with " + join(changes, ", "));
-  }
-  return out.empty() ? out : "\narms\n" + out;
-}
-
-/// "  (vm, vm-unpinned)" where the arms of the placement's case have several.
-std::string arms_of(const Plan& plan, std::size_t placement) {
-  const auto& name = plan.placements[placement].case_name;
-  const auto has_name = [&](const Placement& one) { return one.case_name == name; };
-  if (std::count_if(plan.placements.begin(), plan.placements.end(), has_name) == 1) { return ""; }
-  std::vector<std::string> arms;
-  for (const auto& trial : plan.trials) {
-    if (trial.placement == placement && trial.pair == 1) { arms.push_back(trial.arm); }
-  }
-  return "  (" + join(arms, ", ") + ")";
-}
-
-}  // namespace
-
-std::string to_table(const Plan& plan) {
-  std::size_t width = 4;
-  for (const auto& placement : plan.placements) { width = std::max(width, placement.case_name.size()); }
-  auto out = fmt::format("{}, {}, {}, about {}\n", counted(plan.trials.size(), "trial"),
-                         counted(plan.vm_boots, "VM boot"), counted(plan.device_bindings, "device rebind"),
-                         format_seconds(plan.estimate_seconds));
-  for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
-  out += fmt::format("\n{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", "order", "case", width, "arm", "pair",
-                     "nodes", "estimate");
-  for (const auto& trial : plan.trials) {
-    const auto& placement = plan.placements[trial.placement];
-    out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}  {:>9}\n", trial.order, placement.case_name, width,
-                       trial.arm, trial.pair, placement.nodes(), format_seconds(trial.estimate_seconds));
-  }
-  for (const auto& one : plan.security) {
-    const auto line = [&](std::size_t placement, std::int64_t nodes) {
-      out += fmt::format("{:>5}  {:<{}}  {:<18} {:>4}  {:>5}\n", "", plan.placements[placement].case_name,
-                         width, one.arm, "", nodes);
-    };
-    line(one.placement, plan.placements[one.placement].nodes());
-    if (one.device_placement) { line(*one.device_placement, tenants_of_device); }
-    if (one.peer_placement) { line(*one.peer_placement, plan.placements[*one.peer_placement].nodes()); }
-  }
-  out += arm_lines(plan.arms);
-  out += "\nplacement\n";
-  for (std::size_t p = 0; p < plan.placements.size(); ++p) {
-    const auto& placement = plan.placements[p];
-    out += fmt::format("  {}{}{}\n", placement.case_name, arms_of(plan, p),
-                       placement.oversubscribed ? "  (oversubscribed: more vCPUs than cores)" : "");
-    for (const auto& tenant : placement.tenants) {
-      for (const auto& node : tenant.nodes) { out += node_line(tenant, node); }
-    }
-  }
   return out;
 }
 

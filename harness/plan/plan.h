@@ -3,11 +3,15 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/plan/placement.h"
+#include "harness/plan/trial_seconds.h"
 #include "harness/scenario/scenario.h"
 #include "vmctl/api/inventory.h"
 
@@ -22,6 +26,7 @@ struct PlannedTrial {
   std::string base;  ///< of the arm: bare_metal, vm or bare_metal_shared
   std::int64_t pair = 1;
   double estimate_seconds = 0;
+  SecondsRange likely = {};  ///< of the same
 };
 
 /// Security probes of one base of the scenario's arms, on nodes of their own after the trials.
@@ -47,6 +52,8 @@ struct Plan {
   std::int64_t vm_boots = 0;
   std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;
+  SecondsRange likely = {};  ///< of the same
+  bool emulated = false;     ///< VMs are expected to run under TCG
   std::vector<std::string> warnings;
   std::optional<Isolation> isolation = {};      ///< of the scenario; the order of its arms is by its seed
   std::optional<std::int64_t> order_seed = {};  ///< of the scenario
@@ -56,10 +63,14 @@ struct Plan {
 /// guess for the plan; `run` decides by a probe boot.
 bool expects_emulation(const vmctl::Inventory& inventory);
 
+/// Pairs of a case, by its name, that need no trial any more.
+using PairsDone = std::set<std::pair<std::string, std::int64_t>>;
+
 /// Pure: the same scenario and inventory give the same plan. `emulated` says that VMs will run under TCG,
 /// which only changes the estimate and the memory each VM costs the host. Throws Error(host_unable) with one
 /// reason a line where this host cannot do it, Error(busy) where it could once devices or cores are free.
-Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated);
+Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated,
+               const PairsDone& done = {});
 
 /// How long a node may take until its agent answers: the scenario's boot_timeout, and where it has devices
 /// what pinning its memory and mapping big memory regions takes (before Linux 6.12 and QEMU 9.2, minutes).
@@ -71,7 +82,12 @@ nlohmann::json to_json(const Neighbour& neighbour);
 
 /// `plan --format json`.
 nlohmann::json to_json(const Plan& plan);
-/// `plan` for people: trials, placements, boots, bindings and hours.
-std::string to_table(const Plan& plan);
+/// `plan` for people: a line a case, or where wanted a line a trial; placements, boots, bindings and hours.
+std::string to_table(const Plan& plan, bool every_trial);
+
+/// Seconds that a trial of this case and arm took here before.
+using PastTrials = std::map<std::pair<std::string, std::string>, double>;
+/// Corrects the estimates of trials like those that ran here before.
+void learn(Plan& plan, const PastTrials& past);
 
 }  // namespace virtrain::harness

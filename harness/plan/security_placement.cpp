@@ -111,7 +111,7 @@ bool has_known_engine(const vmctl::PlacedDevice& device) {
 }
 
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
-                    std::vector<std::string>& problems, std::vector<std::string>& busy) {
+                    std::vector<Lack>& problems, std::vector<Lack>& busy) {
   if (!scenario.security) { return; }
   const auto wanted = security_case(scenario);
   auto crowded = scenario;
@@ -147,6 +147,7 @@ void place_security(const Scenario& scenario, const vmctl::Inventory& inventory,
     plan.security.push_back(
         {base, base, tenants, seconds, vm ? with_device : std::nullopt, vm ? with_peers : std::nullopt});
     plan.estimate_seconds += seconds;
+    plan.likely += unproven(seconds, vm, emulated);
   }
 }
 

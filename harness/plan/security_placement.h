@@ -18,6 +18,6 @@ bool has_known_engine(const vmctl::PlacedDevice& device);
 /// VMs get devices, one more VM with one of them, and where one of them has an engine, VMs of one or two
 /// tenants with devices at once. They measure nothing, so that they may share cores.
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,
-                    std::vector<std::string>& problems, std::vector<std::string>& busy);
+                    std::vector<Lack>& problems, std::vector<Lack>& busy);
 
 }  // namespace virtrain::harness

@@ -1,7 +1,11 @@
 #include "harness/plan/trial_seconds.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <set>
+#include <string_view>
 
 #include "common/contains.h"
 
@@ -76,7 +80,46 @@ bool has_aggressor(const Placement& placement) {
                      [](const auto& tenant) { return tenant.neighbour && !tenant.neighbour->is_idle(); });
 }
 
+/// Factors of an estimate, between the quickest and the slowest hosts that were seen. Emulated guests are
+/// slowed down most by what else a host does.
+constexpr SecondsRange native_spread{0.6, 2.5}, emulated_spread{0.8, 6};
+/// The same of a time that was measured on this host.
+constexpr SecondsRange measured_spread{0.85, 1.25};
+
+SecondsRange scaled(const SecondsRange& spread, double seconds) {
+  return {spread.low * seconds, spread.high * seconds};
+}
+
+struct RoundedTime {
+  double value;
+  const char* unit;
+};
+
+RoundedTime rounded(double seconds) {
+  constexpr double minute = 60, hour = 3600;
+  if (seconds <= 90) { return {std::max(10.0, std::ceil(seconds / 10) * 10), "s"}; }
+  if (seconds <= 2 * hour) { return {std::ceil(seconds / minute), "min"}; }
+  return {std::ceil(seconds / hour), "h"};
+}
+
 }  // namespace
+
+std::string to_words(const SecondsRange& range) {
+  const auto low = rounded(range.low), high = rounded(range.high);
+  const auto last = fmt::format("{} {}", high.value, high.unit);
+  if (std::string_view(low.unit) != high.unit) {
+    return fmt::format("{} {} to {}", low.value, low.unit, last);
+  }
+  return low.value < high.value ? fmt::format("{} to {}", low.value, last) : last;
+}
+
+SecondsRange unproven(double estimate_seconds, bool vm, bool emulated) {
+  return scaled(vm && emulated ? emulated_spread : native_spread, estimate_seconds);
+}
+
+SecondsRange proven(double seconds) {
+  return scaled(measured_spread, seconds);
+}
 
 double boot_seconds(const Placement& placement, bool vm, bool emulated) {
   std::size_t most_devices = 0;

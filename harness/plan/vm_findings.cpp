@@ -64,7 +64,11 @@ struct VmCheck {
     };
     const auto fabric = vmctl::fabric_lack(inventory, node.devices);
     if (!fabric.words.empty()) {
-      add_once(fabric.is_certain ? found.problems : found.warnings, about(fabric.words));
+      if (fabric.is_certain) {
+        add_once(found.problems, Lack(about(fabric.words)));
+      } else {
+        add_once(found.warnings, about(fabric.words));
+      }
     }
     const auto own_bits = own_address_bits(placement.guest);
     const int bits = own_bits > 0 ? own_bits : inventory.address_bits;
@@ -109,7 +113,8 @@ struct VmCheck {
                              is_not_default ? fmt::format(not_the_default, large_pages) : reserve_pages)
                : fmt::format("{}, QEMU's own included, {} has {} ({})", format_size(bytes), where,
                              format_size(there), leave_numa_node);
-      problems.push_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack));
+      problems.emplace_back(fmt::format("case {}: its VMs need {}", placement.case_name, lack),
+                            huge ? "huge pages" : "memory", static_cast<double>(bytes));
     };
     const std::uint64_t surplus = huge ? inventory.surplus_hugepage_bytes : 0;
     std::uint64_t everywhere = surplus;
@@ -120,11 +125,11 @@ struct VmCheck {
       everywhere += own;
       const auto found = wanted.by_node.find(node.id);
       if (found == wanted.by_node.end() || found->second <= there) { continue; }
-      refuse(found->second, fmt::format("NUMA node {} of {}", node.id, inventory.hostname), there);
+      refuse(found->second, fmt::format("NUMA node {} of host {}", node.id, inventory.hostname), there);
       any_lacks = true;
     }
     if (huge && !any_lacks && wanted.bytes > everywhere) {
-      refuse(wanted.bytes, inventory.hostname, everywhere);
+      refuse(wanted.bytes, "host " + inventory.hostname, everywhere);
     }
   }
 };

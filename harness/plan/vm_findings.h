@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/plan/devices/lack.h"
 #include "harness/plan/placement.h"
 #include "harness/scenario/scenario.h"
 #include "vmctl/api/inventory.h"
@@ -11,8 +12,8 @@ namespace virtrain::harness {
 
 /// Why a placement's VMs could not start or would not work.
 struct VmFindings {
-  std::vector<std::string> problems;
-  std::vector<std::string> busy;  ///< what will be possible once others are done
+  std::vector<Lack> problems;
+  std::vector<Lack> busy;  ///< what will be possible once others are done
   std::vector<std::string> warnings;
 };
 

@@ -50,9 +50,9 @@ void RunContext::event(std::optional<std::int64_t> trial, const std::string& sta
 
 namespace {
 
-std::string words_of_sample(const protocol::Sample& sample) {
-  return fmt::format("run, step {}, {:.2f} images/s a rank", sample.step,
-                     static_cast<double>(sample.images) / sample.seconds);
+std::string words_of_sample(const protocol::Sample& sample, const Workload& workload) {
+  return fmt::format("step {} of {}, {} images/s a rank", sample.step, workload.steps,
+                     figure_words(static_cast<double>(sample.images) / sample.seconds));
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
     take_record(trial_, tenant, rank, record);
     const auto* const sample = std::get_if<protocol::Sample>(&record.said);
     if (rank == 0 && sample != nullptr && trial_.context.progress) {
-      trial_.context.progress(words_of_sample(*sample));
+      trial_.context.progress(words_of_sample(*sample, tenant.plan.workload));
     }
   };
 }

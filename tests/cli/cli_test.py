@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Every verb from outside: exit status, words, and what goes to which stream."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -8,6 +9,7 @@ import re
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import unittest
@@ -245,10 +247,11 @@ class HostUnable(CommandLine):
         result = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", self.folder / "host")
         self.assertEqual(result.status, 4)
         self.assertEqual(result.out, "")
-        for case in ["one-vm-two-gpus", "two-vms-one-gpu", "two-vms-two-gpus", "weak-scaling/4"]:
-            self.assertRegex(result.err, rf"case {case}: needs \d GPUs")
-        self.assertIn("cores", result.err)
-        self.assertIn("64GiB", result.err)
+        # A line for each resource, with the largest demand.
+        self.assertEqual(len(result.err.splitlines()), 4, result.err)
+        self.assertIn("case weak-scaling/4: 4 nodes of 32 vCPUs need 128 cores, host unknown has 0", result.err)
+        self.assertIn("case weak-scaling/4: 4 nodes of 64GiB and QEMU's own 350MiB each need", result.err)
+        self.assertRegex(result.err, r"case \S+: needs 4 GPUs, host unknown has 0 that devices.select allows .*; 5 smaller demands for GPUs")
 
     def test_run_of_it_here_changes_nothing(self):
         if list(pathlib.Path("/sys/bus/pci/drivers").glob("nvidia*")):
@@ -306,14 +309,40 @@ class Plan(CommandLine):
         self.folder.chmod(0o755)
         def plan_as_nobody():
             result = virtrain("--reuid=65534", "--regid=65534", "--clear-groups", "env", "-i", "LIBVIRT_DEFAULT_URI=test:///none",
-                              copy / "virtrain", "plan", copy / "quickstart.yaml", program="/usr/bin/setpriv")
+                              copy / "virtrain", "plan", copy / "quickstart.yaml", "--db", copy / "none.db", program="/usr/bin/setpriv")
             self.assertEqual(result.status, 0, result)
             return result.out
 
         # Which cores another run of root's has is root's to know.
         theirs, roots = (re.sub(r"\bcore \d+", "core", plan)
-                         for plan in (plan_as_nobody(), self.succeed("plan", SCENARIOS / "quickstart.yaml").out))
-        self.assertEqual(theirs, roots)
+                         for plan in (plan_as_nobody(), self.succeed("plan", SCENARIOS / "quickstart.yaml", "--db", copy / "none.db").out))
+        self.assertEqual(*(re.sub(r"mode \w+", "mode", plan) for plan in (theirs, roots)))
+
+    def test_values_and_cases_may_be_changed_for_once(self):
+        plan = self.succeed("plan", "quickstart", "--case", "weak-scaling/2", "--set", "pairs=3", "--set", "workload.batch_size=4",
+                            "--set", "arms=[bare_metal]", "--format", "json").json()
+        self.assertEqual([(trial["case"], trial["arm"], trial["pair"]) for trial in plan["trials"]],
+                         [("weak-scaling/2", "bare_metal", pair) for pair in (1, 2, 3)])
+        self.assertEqual({tenant["workload"]["batch_size"] for trial in plan["trials"] for tenant in trial["tenants"]}, {4})
+        family = self.succeed("plan", "quickstart", "--case", "weak-scaling", "--format", "json").json()
+        self.assertEqual({trial["case"] for trial in family["trials"]}, {"weak-scaling/1", "weak-scaling/2"})
+        for words, status, said in [(("--case", "weak-scalin/2"), 2, "did you mean weak-scaling/2?"),
+                                    (("--set", "pairs"), 2, "this is not KEY=VALUE"),
+                                    (("--set", "cases.name=x"), 2, "cases is a list (set all of it)"),
+                                    (("--set", "pairs=[1"), 2, "the value is not YAML"),
+                                    (("--set", "pairs=0"), 3, "quickstart as changed by the command line:"),
+                                    (("--set", "worklod.batch_size=4"), 3, "did you mean workload?")]:
+            with self.subTest(words=words):
+                refused = virtrain("plan", "quickstart", *words)
+                self.assertEqual((refused.status, refused.out), (status, ""), refused)
+                self.assertIn(said, refused.err)
+
+    def test_it_begins_with_the_host_and_has_a_line_a_case(self):
+        out = self.succeed("plan", "quickstart", "--db", self.database).out
+        self.assertRegex(out.splitlines()[0], r"^quickstart on host \S+ \(\d+ cores?, \S+, .+\), mode \w+$")
+        self.assertRegex(out, r"\nweak-scaling/2 +2  bare_metal, vm +1 +2  \d+")
+        self.assertNotIn("order", out)
+        self.assertIn("\norder  case", self.succeed("plan", "quickstart", "--trials", "--db", self.database).out)
 
     def test_reads_standard_input(self):
         result = self.succeed("plan", "-", stdin=small_scenario())
@@ -514,6 +543,27 @@ class Run(CommandLine):
         result = self.run_small("--quiet")
         self.assertRegex(result.out, r"^virtrain small \S+: 1 trial finished, 0 failed in [^\n]+\n$")
         self.assertEqual([line for line in result.err.splitlines() if not line.startswith("warning: ")], [], "cron mails it")
+
+    def test_what_failed_is_run_again_pair_by_pair(self):
+        arms = ["bare_metal_shared", {"name": "again", "like": "bare_metal_shared"}]
+        first = self.run_small("--label", "cut", arms=arms, pairs=3).err.splitlines()[0]
+        complete = self.succeed("run", "--resume", first, "--db", self.database)
+        self.assertEqual(complete.out, f"all pairs of {first} have finished: there is nothing to run\n")
+        with contextlib.closing(sqlite3.connect(self.database)) as database, database:
+            database.execute("UPDATE trial SET status = 'failed', images_per_second = NULL WHERE pair = 2 AND arm = 'again'")
+        rest = self.succeed("run", "--resume", first[:12], "--wait", "--db", self.database)
+        second = rest.err.splitlines()[0]
+        rows = self.succeed("export", "--db", self.database, "--experiment", second).out.splitlines()
+        trials = [record for record in map(json.loads, rows) if record["record"] == "trial"]
+        self.assertEqual(sorted((trial["arm"], trial["pair"]) for trial in trials), [("again", 2), ("bare_metal_shared", 2)])
+        self.assertEqual({trial["label"] for trial in trials}, {"cut"})
+        # Both together have three whole pairs.
+        self.assertIn(f"next: virtrain compare --explain --experiment {second} --experiment {first} --db {self.database} (", rest.out)
+        both = self.succeed("compare", "--experiment", first, "--experiment", second, "--db", self.database, "--json").json()
+        self.assertEqual(both[0]["n"], 3, both)
+        for words, said in [(("--set", "pairs=1"), "--resume"), (("-",), "--resume")]:
+            self.assertIn(said, virtrain("run", "--resume", first, *words, "--db", self.database).err)
+        self.assertEqual(virtrain("run", "--resume", "20990101", "--db", self.database).status, 3)
 
     def test_label_is_kept(self):
         self.run_small("--label", "first")

@@ -98,8 +98,9 @@ void print_plan(const Scenario& scenario, const ReproduceArguments& arguments) {
   }
   const auto inventory = open_host(arguments.inventory)->inventory(false);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  fmt::print(std::cout, "{}",
-             arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan));
+  fmt::print(
+      std::cout, "{}",
+      arguments.format == results::Format::json ? dump_json(to_json(plan), 2) + "\n" : to_table(plan, false));
 }
 
 void import_published(const Study& study, const std::filesystem::path& database) {

@@ -1,4 +1,6 @@
 #include <iostream>
+#include <map>
+#include <utility>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -7,8 +9,8 @@
 #include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/cli/scenario_arguments.h"
 #include "harness/cli/security_probes.h"
-#include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/comparison/mitigation.h"
@@ -19,12 +21,12 @@ namespace virtrain::harness {
 namespace {
 
 struct RunArguments {
-  std::string scenario;
+  ScenarioArguments scenario;
+  std::string resumed;  ///< beginning of an experiment's id; empty: none
   results::Format format = results::Format::table;
   RunOptions options;
   std::string report;  ///< file; empty: none
   bool expect = false;
-  bool large_sweeps = false;
 };
 
 /// False where it cannot be written: what was measured is told and judged all the same.
@@ -49,11 +51,41 @@ std::string isolation_of(const RunOptions& options, const ExperimentOutcome& out
   return results::render(study, format, screen);
 }
 
+/// The scenario of the experiment to resume; notes which of its pairs have finished in all arms.
+Scenario resumed_scenario(RunArguments& arguments) {
+  const results::Store store(arguments.options.database, results::Store::Mode::open);
+  const auto id = store.full_id(arguments.resumed);
+  const auto experiment = store.experiment(id).value();
+  const auto refuse = [&](const std::string& words) { throw Error("resume " + id, ErrorCode::usage, words); };
+  if (experiment.scenario_text.empty()) { refuse("it was imported, and no scenario of it is stored"); }
+  if (experiment.status == Status::running) {
+    refuse("it is running (if its process is gone, virtrain clean marks it as interrupted)");
+  }
+  auto scenario = decode_scenario(experiment.scenario_text, "the scenario of " + id, true);
+  if (scenario.until) { refuse("its pairs are looked at until there is a verdict, which one run has to do"); }
+  std::map<std::pair<std::string, std::int64_t>, std::size_t> finished;
+  for (const auto& trial : store.trials(id)) {
+    if (trial.status == Status::finished && trial.pair) { ++finished[{trial.case_name, *trial.pair}]; }
+  }
+  auto& options = arguments.options;
+  for (const auto& [pair, arms] : finished) {
+    if (arms >= scenario.arms.size()) { options.done.insert(pair); }
+  }
+  if (!store.security_probes(id).empty()) { scenario.security = {}; }
+  if (options.experiment.label.empty()) { options.experiment.label = experiment.label; }
+  options.resumed = id;
+  return scenario;
+}
+
 /// Where to read on.
-std::string where_it_is(const RunArguments& arguments, bool reported, bool isolation) {
+std::string where_it_is(const RunArguments& arguments, const std::string& experiment, bool reported,
+                        bool isolation) {
   auto line = "database: " + arguments.options.database.string();
   if (reported && !arguments.report.empty()) { line += ", report: " + arguments.report; }
-  const auto option = database_option(arguments.options.database);
+  auto option = database_option(arguments.options.database);
+  if (!arguments.options.resumed.empty()) {
+    option = fmt::format(" --experiment {} --experiment {}{}", experiment, arguments.options.resumed, option);
+  }
   if (isolation) { return line + "\nnext: virtrain isolate --json" + option + " (all figures)\n"; }
   return line + "\nnext: virtrain compare --explain" + option + " (all notes, and what explains the gaps)\n";
 }
@@ -72,7 +104,7 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
   }
   const bool reported = arguments.report.empty() || make_report(arguments, run.request, cli);
   if (!cli.quiet && is_table) {
-    print_result(where_it_is(arguments, reported, scenario.isolation.has_value()));
+    print_result(where_it_is(arguments, run.outcome.experiment, reported, scenario.isolation.has_value()));
   }
   return reported;
 }
@@ -98,7 +130,12 @@ void tell_security(const RunArguments& arguments, const std::string& experiment,
 }
 
 void run(RunArguments& arguments, Cli& cli) {
-  const auto scenario = load_scenario(scenario_path(arguments.scenario), arguments.large_sweeps);
+  const auto scenario = arguments.resumed.empty() ? load(arguments.scenario) : resumed_scenario(arguments);
+  if (arguments.options.done.size() >= scenario.cases.size() * static_cast<std::size_t>(scenario.pairs)) {
+    print_result(
+        fmt::format("all pairs of {} have finished: there is nothing to run\n", arguments.options.resumed));
+    return;
+  }
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.quiet = cli.quiet;
@@ -124,7 +161,16 @@ void run(RunArguments& arguments, Cli& cli) {
 void add_run_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand("run", "Run a scenario: provision, train, measure, compare, tear down");
   auto arguments = std::make_shared<RunArguments>();
-  verb->add_option("scenario", arguments->scenario, scenario_help)->type_name("FILE")->required();
+  auto* scenario = add_scenario_arguments(*verb, arguments->scenario);
+  auto* resumed =
+      verb->add_option("--resume", arguments->resumed,
+                       "Run what failed or was interrupted in this experiment, pair by pair, as another "
+                       "experiment of its scenario and label")
+          ->type_name("EXPERIMENT")
+          ->check(not_empty())
+          ->excludes(scenario)
+          ->excludes("--set")
+          ->excludes("--case");
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
@@ -139,15 +185,19 @@ void add_run_command(Cli& cli) {
       ->excludes(verb->get_option("--format"));
   verb->add_flag("--expect", arguments->expect,
                  "Exit 1 if a VM is worse than bare metal, 5 without a verdict");
-  add_large_sweeps_flag(*verb, arguments->large_sweeps);
   verb->footer(
       "Examples:\n"
       "  virtrain run quickstart\n"
+      "  virtrain run quickstart --case weak-scaling/2 --set pairs=3\n"
+      "  virtrain run --resume 20261129t0921\n"
       "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
       "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");
-  verb->callback([arguments, &cli] { run(*arguments, cli); });
+  verb->callback([scenario, resumed, arguments, &cli] {
+    if (scenario->empty() && resumed->empty()) { throw CLI::RequiredError("scenario"); }
+    run(*arguments, cli);
+  });
 }
 
 }  // namespace virtrain::harness

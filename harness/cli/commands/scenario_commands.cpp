@@ -1,5 +1,6 @@
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "common/error.h"
@@ -10,6 +11,8 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/run_scenario.h"
+#include "harness/cli/scenario_arguments.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/device_demand.h"
@@ -22,25 +25,35 @@ namespace virtrain::harness {
 namespace {
 
 struct PlanArguments {
-  std::string scenario;
+  ScenarioArguments scenario;
   std::string inventory = "/";
+  std::filesystem::path database;
   results::Format format = results::Format::table;
   bool xml = false;
-  bool large_sweeps = false;
+  bool trials = false;
 };
 
-void validate(const std::string& path, bool large_sweeps) {
-  const auto scenario = load_scenario(scenario_path(path), large_sweeps);
+void validate(const ScenarioArguments& arguments) {
+  const auto scenario = load(arguments);
   for (const auto& warning : scenario.warnings) { log::warning(warning); }
-  fmt::print(std::cout, "{}: valid: {}, {}, {}\n", excerpt(path, 4096),
+  fmt::print(std::cout, "{}: valid: {}, {}, {}\n", excerpt(arguments.path, 4096),
              counted(scenario.cases.size(), "case"), counted(scenario.arms.size(), "arm"),
              counted(scenario.pairs, "pair"));
 }
 
-/// The mode in which `run` would run it here, what that lacks, and what it refuses.
+/// "quickstart on host node7 (32 cores, 256GiB, 4 GPUs, no usable KVM: VMs are emulated)"
+std::string place_words(const Plan& plan, const vmctl::Inventory& inventory) {
+  const auto gpus =
+      std::ranges::count(inventory.devices, vmctl::DeviceClass::gpu, &vmctl::HostDevice::device_class);
+  return fmt::format("{} on host {} ({}, {}, {}{})", plan.scenario, printable(inventory.hostname),
+                     counted(inventory.cores.size(), "core"), format_size(inventory.memory_bytes),
+                     gpus == 0 ? "no GPU" : counted(static_cast<std::size_t>(gpus), "GPU"),
+                     plan.emulated && plan.vm_boots > 0 ? ", no usable KVM: VMs are emulated" : "");
+}
+
+/// Warns of features that the mode of a `run` here lacks, and of what `run` refuses.
 void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
-                              const vmctl::Inventory& inventory) {
-  const auto mode = choose_mode(host, std::nullopt, scenario);
+                              const vmctl::Inventory& inventory, vmctl::HostMode mode) {
   const auto lacks = vmctl::what_it_lacks(mode);
   if (!lacks.empty()) {
     log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
@@ -63,15 +76,23 @@ void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const
 }
 
 void print_plan(const PlanArguments& arguments) {
-  const auto scenario = load_scenario(scenario_path(arguments.scenario), arguments.large_sweeps);
+  const auto scenario = load(arguments.scenario);
   const auto host = open_host(arguments.inventory);
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const bool emulated = expects_emulation(inventory);
-  const auto plan = make_plan(scenario, inventory, emulated);
-  const bool as_json = arguments.format == results::Format::json;
-  if (!as_json) { fmt::print(std::cout, "{}", to_table(plan)); }
+  auto plan = make_plan(scenario, inventory, emulated);
+  std::optional<vmctl::HostMode> mode;  // a recorded host runs nothing
   if (arguments.inventory == "/") {
-    say_what_this_host_gives(*host, scenario, plan, inventory);
+    mode = choose_mode(*host, std::nullopt, scenario);
+    learn_from(arguments.database, inventory.hostname, plan);
+  }
+  const bool as_json = arguments.format == results::Format::json;
+  if (!as_json) {
+    fmt::print(std::cout, "{}{}\n{}", place_words(plan, inventory),
+               mode ? fmt::format(", mode {}", to_string(*mode)) : "", to_table(plan, arguments.trials));
+  }
+  if (mode) {
+    say_what_this_host_gives(*host, scenario, plan, inventory, *mode);
   } else {
     say_what_that_host_lacks(*host, scenario, plan, inventory);
   }
@@ -104,26 +125,24 @@ results::Table shipped_table() {
 
 void add_scenario_commands(Cli& cli) {
   auto* check = cli.app.add_subcommand("validate", "Check a scenario file; nothing is done");
-  auto path = std::make_shared<std::string>();
-  check->add_option("scenario", *path, scenario_help)->type_name("FILE")->required();
+  auto checked = std::make_shared<ScenarioArguments>();
+  add_scenario_arguments(*check, *checked)->required();
   check->footer("Example:\n  virtrain validate scenarios/quickstart.yaml");
-  auto large_sweeps = std::make_shared<bool>(false);
-  add_large_sweeps_flag(*check, *large_sweeps);
-  check->callback([path, large_sweeps] { validate(*path, *large_sweeps); });
+  check->callback([checked] { validate(*checked); });
 
-  auto* plan =
-      cli.app.add_subcommand("plan", "Show exactly what run would do: trials, placement, boots, time");
+  auto* plan = cli.app.add_subcommand("plan", "Show what run would do: cases, placement, boots, time");
   auto arguments = std::make_shared<PlanArguments>();
-  plan->add_option("scenario", arguments->scenario, scenario_help)->type_name("FILE")->required();
+  add_scenario_arguments(*plan, arguments->scenario)->required();
   plan->add_option("--inventory", arguments->inventory,
                    "Plan for a recorded host: a folder with its proc/ and sys/ files")
       ->check(CLI::ExistingDirectory);
   plan->add_option("--format", arguments->format, "table or json")
       ->transform(
           name_of<results::Format>({{"table", results::Format::table}, {"json", results::Format::json}}));
+  plan->add_flag("--trials", arguments->trials, "A line a trial, in the order of the run");
+  add_database_option(*plan, arguments->database);
   plan->add_flag("--xml", arguments->xml,
                  "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
-  add_large_sweeps_flag(*plan, arguments->large_sweeps);
   plan->footer(
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
       "--inventory r750xa --format json");

@@ -58,22 +58,24 @@ bool DeviceShortage::is_only_busy() const {
                      [](const Count& sum) { return sum.wanted <= sum.got + sum.in_use; });
 }
 
-std::vector<std::string> DeviceShortage::problems(const std::string& hostname) const {
-  std::vector<std::string> out;
+std::vector<Lack> DeviceShortage::problems(const std::string& hostname) const {
+  std::vector<Lack> out;
   for (const auto& sum : counts_) {
     if (sum.got >= sum.wanted) { continue; }
     std::string words;
     if (sum.wanted <= sum.offered) {
       words = fmt::format(
-          "needs {}, and of the {} that {} has only {} can be given out together (an IOMMU "
+          "needs {}, and of the {} that host {} has only {} can be given out together (an IOMMU "
           "group goes to one VM, and a card has time-sliced vGPUs of one type)",
           counted_devices(sum.wanted, sum.what), sum.offered, hostname, sum.got);
     } else {
-      words = fmt::format("needs {}, {} has {} that {} allows", counted_devices(sum.wanted, sum.what),
+      words = fmt::format("needs {}, host {} has {} that {} allows", counted_devices(sum.wanted, sum.what),
                           hostname, sum.offered, sum.select);
     }
-    out.push_back(words + (sum.reasons.empty() ? " (virtrain doctor --devices says more)"
-                                               : ": " + join(sum.reasons, "; ")));
+    words += sum.reasons.empty() ? " (virtrain doctor --devices says more)" : ": " + join(sum.reasons, "; ");
+    // Why devices cannot be given differs between cases, and how many there are does not.
+    const bool is_plain = sum.reasons.empty() && sum.wanted > sum.offered;
+    out.emplace_back(std::move(words), is_plain ? sum.what + "s" : "", static_cast<double>(sum.wanted));
   }
   return out;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "harness/plan/devices/device_slots.h"
+#include "harness/plan/devices/lack.h"
 
 namespace virtrain::harness {
 
@@ -15,8 +16,9 @@ class DeviceShortage {
            const Offer& offer);
   void add_nics(std::size_t wanted, std::size_t got, const Offer& offer);
 
-  /// "needs 2 GPUs, HOST has 1 that devices.select allows: …", one for each kind of device that is short.
-  std::vector<std::string> problems(const std::string& hostname) const;
+  /// "needs 2 GPUs, host HOST has 1 that devices.select allows: …", one for each kind of device that is
+  /// short.
+  std::vector<Lack> problems(const std::string& hostname) const;
   /// Whether all of it would be there once the devices' users are gone.
   bool is_only_busy() const;
 

@@ -265,4 +265,76 @@ std::string two_arm_scenario(const std::string& text, const TwoArms& wanted) {
   return std::string(emitter.c_str()) + "\n";
 }
 
+namespace {
+
+[[noreturn]] void refuse_option(const std::string& option, const std::string& words) {
+  throw Error("read the command line", ErrorCode::usage, fmt::format("{}: {}", option, words));
+}
+
+/// "workload.batch_size=64" laid over the document.
+void set_value(YAML::Node& document, const std::string& assignment) {
+  const auto option = "--set " + excerpt(assignment);
+  const auto equals = assignment.find('=');
+  const auto path = path_of(assignment.substr(0, equals));
+  if (equals == std::string::npos || std::ranges::any_of(path, &std::string::empty)) {
+    refuse_option(option, "this is not KEY=VALUE (as in workload.batch_size=64)");
+  }
+  YAML::Node above = document;
+  std::string name;  // of what is above the key
+  for (const auto& key : path) {
+    if (above.IsSequence()) {
+      refuse_option(option, fmt::format("{} is a list (set all of it)", excerpt(name)));
+    }
+    if (!above.IsMap() || !above[key].IsDefined()) { break; }
+    above.reset(above[key]);
+    name = key;
+  }
+  try {
+    set_at(document, path, 0, YAML::Load(assignment.substr(equals + 1)));
+  } catch (const YAML::Exception& error) {
+    refuse_option(option, fmt::format("the value is not YAML: {}", error.msg));
+  }
+}
+
+/// Keeps the cases of these names, and of a weak scaling the size that is asked for.
+void keep_cases(YAML::Node& document, const Scenario& scenario, const std::vector<std::string>& names) {
+  YAML::Node kept(YAML::NodeType::Sequence);
+  for (const auto& name : names) {
+    const auto option = "--case " + excerpt(name);
+    const auto known = std::ranges::find_if(
+        scenario.cases, [&](const Case& one) { return one.name == name || one.key.family == name; });
+    const bool is_written = !scenario.isolation && document["cases"].IsDefined();
+    if (known == scenario.cases.end()) {
+      std::vector<std::string> all;
+      for (const auto& one : scenario.cases) { all.push_back(one.name); }
+      const auto near = nearest_word(name, all);
+      refuse_option(option,
+                    fmt::format("the scenario has no such case (it has {}{})", excerpt(join(all, ", "), 300),
+                                near ? "; did you mean " + *near + "?" : ""));
+    }
+    if (!is_written || !known->key.point.empty()) {
+      refuse_option(option, "a victim of isolation, or a point of a sweep, does not run alone");
+    }
+    YAML::Node one =
+        YAML::Clone(case_of(document, known->key.family.empty() ? known->name : known->key.family));
+    if (known->name == name && known->key.scale && one["scale"].IsDefined()) {
+      one["scale"]["nodes"] = std::vector<std::int64_t>{*known->key.scale};
+    }
+    kept.push_back(one);
+  }
+  document["cases"] = kept;
+}
+
+}  // namespace
+
+std::string edited_scenario(const Scenario& scenario, const ScenarioEdits& edits) {
+  if (edits.empty()) { return scenario.text; }
+  YAML::Node document = YAML::Load(scenario.text);
+  if (!edits.cases.empty()) { keep_cases(document, scenario, edits.cases); }
+  for (const auto& assignment : edits.values) { set_value(document, assignment); }
+  YAML::Emitter emitter;
+  emitter << document;
+  return std::string(emitter.c_str()) + "\n";
+}
+
 }  // namespace virtrain::harness

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "common/model/trial_key.h"
+#include "harness/scenario/scenario.h"
 
-// Two arms made of a stored scenario, which differ in some of its settings.
+// Scenarios made of others: two arms that differ in some settings, and what a command line changes.
 namespace virtrain::harness {
 
 /// A key of a scenario with an old and a new value. Nothing: the scenario did not say it.
@@ -49,5 +50,17 @@ struct TwoArms {
 /// The text of that scenario, made from a sound one that has the case and the arm. Error(usage) where it
 /// cannot be made: isolation, a point of a sweep, no such case or arm.
 std::string two_arm_scenario(const std::string& text, const TwoArms& wanted);
+
+/// Changes of a scenario that a command line asks for.
+struct ScenarioEdits {
+  std::vector<std::string> values = {};  ///< "workload.batch_size=64", the value in YAML
+  std::vector<std::string> cases = {};   ///< those to keep, "weak-scaling" or one of its sizes; empty: all
+
+  bool empty() const { return values.empty() && cases.empty(); }
+};
+
+/// The text of a sound scenario with these changes. Error(usage) where they cannot be made; whether the
+/// outcome is sound is for its decoder.
+std::string edited_scenario(const Scenario& scenario, const ScenarioEdits& edits);
 
 }  // namespace virtrain::harness

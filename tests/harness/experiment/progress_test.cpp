@@ -8,46 +8,75 @@ namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
 
-/// Four trials, two of each arm, estimated at 10 s on bare metal and 60 s in VMs.
+/// Four trials, two of each arm, estimated at 10 s on bare metal and 60 s in VMs, which may be 30 to 180 s.
 Plan four_trials() {
   Plan plan;
   for (const auto* arm : {"bare_metal", "vm", "vm", "bare_metal"}) {
     const auto order = static_cast<std::int64_t>(plan.trials.size()) + 1;
-    plan.trials.push_back({order, 0, arm, arm, 1, std::string(arm) == "vm" ? 60.0 : 10.0});
+    const bool vm = std::string(arm) == "vm";
+    plan.trials.push_back(
+        {order, 0, arm, arm, 1, vm ? 60.0 : 10.0, vm ? SecondsRange{30, 180} : SecondsRange{5, 20}});
   }
   return plan;
 }
 
 Progress progress_of(std::string now) {
-  return {"[3/6] two-nodes vm, pair 1", std::move(now), 100 * second, 160 * second, 200};
+  return {"[3/6] two-nodes vm, pair 1", std::move(now), 100 * second, 160 * second, {200, 500}};
+}
+
+void check_range(const SecondsRange& range, double low, double high) {
+  CHECK(range.low == Approx(low));
+  CHECK(range.high == Approx(high));
 }
 
 }  // namespace
 
-TEST_CASE("what is left is what was planned, until trials show how long they take") {
+TEST_CASE("what is left is a range, which trials narrow") {
   const auto plan = four_trials();
   RemainingTime remaining(plan);
-  CHECK(remaining.seconds_left(plan.trials[0], 0) == Approx(140));
-  CHECK(remaining.seconds_left(plan.trials[0], 4) == Approx(136));
-  remaining.finished(plan.trials[0], 30);  // three times as long: so may VMs be, of which nothing is known
-  CHECK(remaining.seconds_left(plan.trials[1], 0) == Approx(180 + 180 + 30));
-  remaining.finished(plan.trials[1], 60);  // VMs are as planned
-  CHECK(remaining.seconds_left(plan.trials[2], 10) == Approx(50 + 30));
-  CHECK(remaining.seconds_left(plan.trials[3], 500) == 0);
+  check_range(remaining.seconds_left(plan.trials[0], 0), 5 + 30 + 30 + 5, 20 + 180 + 180 + 20);
+  check_range(remaining.seconds_left(plan.trials[0], 4), 1 + 30 + 30 + 5, 16 + 180 + 180 + 20);
+  remaining.finished(plan.trials[0], 30);  // bare metal takes three times as long: of VMs it tells nothing
+  const auto metal = proven(30), vm = proven(90);
+  check_range(remaining.seconds_left(plan.trials[1], 0), 30 + 30 + metal.low, 180 + 180 + metal.high);
+  remaining.finished(plan.trials[1], 90);
+  check_range(remaining.seconds_left(plan.trials[2], 10), vm.low - 10 + metal.low, vm.high - 10 + metal.high);
+  check_range(remaining.seconds_left(plan.trials[3], 500), 0, 0);
+}
+
+TEST_CASE("a trial that takes longer than it should tells of those to come") {
+  const auto plan = four_trials();
+  RemainingTime remaining(plan);
+  check_range(remaining.seconds_left(plan.trials[1], 360), 30 + 5, 2 * 180 + 20);
+}
+
+TEST_CASE("another arm in VMs takes as much longer as the first one did") {
+  auto plan = four_trials();
+  plan.trials[2].arm = "vm-unpinned";
+  RemainingTime remaining(plan);
+  remaining.finished(plan.trials[1], 120);
+  const auto vm = proven(120);
+  check_range(remaining.seconds_left(plan.trials[2], 0), vm.low + 5, vm.high + 20);
 }
 
 TEST_CASE("a line of progress says what, how long so far and how long to go, and never wraps") {
   CHECK(progress_words(progress_of("boot"), 172 * second, 200) ==
-        "[3/6] two-nodes vm, pair 1: boot (1:12, about 4 min left)");
+        "[3/6] two-nodes vm, pair 1: booting (1:12, 4 to 9 min left)");
   CHECK(progress_words(progress_of("boot"), 340 * second, 200) ==
-        "[3/6] two-nodes vm, pair 1: boot (4:00, about 20 s left)");
+        "[3/6] two-nodes vm, pair 1: booting (4:00, 20 s to 6 min left)");
   auto long_run = progress_of("boot");
-  long_run.seconds_left_then = 40'000;
+  long_run.left_then = {40'000, 40'001};
   CHECK(progress_words(long_run, 8160 * second, 200) ==
-        "[3/6] two-nodes vm, pair 1: boot (2:14:20, about 8.9 h left)");
+        "[3/6] two-nodes vm, pair 1: booting (2:14:20, 9 h left)");
+  const auto step = progress_of("step 12 of 20, 1234.56 images/s a rank");
   for (std::size_t columns = 0; columns < 120; ++columns) {
-    const auto words =
-        progress_words(progress_of("run, step 12, 1234.56 images/s a rank"), 172 * second, columns);
+    const auto words = progress_words(step, 172 * second, columns);
     CHECK(words.size() < std::max<std::size_t>(columns, 1));
   }
+  // Clauses go; none is cut.
+  CHECK(progress_words(step, 172 * second, 80) ==
+        "[3/6] two-nodes vm, pair 1: step 12 of 20 (1:12, 4 to 9 min left)");
+  CHECK(progress_words(step, 172 * second, 60) ==
+        "[3/6] two-nodes vm: step 12 of 20 (1:12, 4 to 9 min left)");
+  CHECK(progress_words(step, 172 * second, 24) == "1:12, 4 to 9 min left");
 }

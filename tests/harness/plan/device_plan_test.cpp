@@ -63,7 +63,7 @@ TEST_CASE("a device of any class is had by its address, and only so") {
   CHECK(node(plan, 0).device_addresses() == List{"0000:00:11.0"});
   CHECK(node(plan, 0).devices[0].grant.kind == vmctl::GrantKind::passthrough);
   CHECK_THAT(refusal(device_scenario("{kind: passthrough, select: {name: NVMe}}", one), inventory),
-             Contains("needs 1 GPU, r750xa has 0"));
+             Contains("needs 1 GPU, host r750xa has 0"));
   CHECK_THAT(
       refusal(device_scenario("{kind: passthrough, select: {address: [0000:99:00.0]}}", one), inventory),
       Contains("0000:99:00.0: this host has no such device"));
@@ -106,7 +106,7 @@ TEST_CASE("a card's own other functions come with it, but not to two tenants") {
   CHECK(node(plan_of(device_scenario(both, "{gpus_per_node: 2}"), inventory), 0).device_addresses() ==
         List{"0000:00:13.0", "0000:00:13.1"});
   CHECK_THAT(refusal(device_scenario(both, two_tenants), inventory),
-             Contains("needs 2 devices, and of the 2 that r750xa has only 1 can be given out together"));
+             Contains("needs 2 devices, and of the 2 that host r750xa has only 1 can be given out together"));
 }
 
 TEST_CASE("a device in use is refused with its user, and another one is taken instead") {
@@ -129,7 +129,7 @@ TEST_CASE("what is busy and would not do even if it were free is no case of tryi
   auto inventory = host("mig-host");
   at(inventory, "0000:47:00.0").users = {{4242, "python3", "/dev/nvidia1"}};
   CHECK_THAT(refusal(device_scenario("{kind: passthrough}", "{nodes: 3, gpus_per_node: 1}"), inventory),
-             Contains("needs 3 GPUs, mig-host has 1"));
+             Contains("needs 3 GPUs, host mig-host has 1"));
 }
 
 TEST_CASE("what is withheld is refused with the reason") {
@@ -171,7 +171,7 @@ TEST_CASE("vGPUs as mediated devices: as many as a parent has instances, a UUID 
   CHECK(vmctl::grants_of(node(plan, 0, 1), "E2") != vmctl::grants_of(node(plan, 0, 1), "E1"));
   CHECK_THAT(refusal(device_scenario("{kind: vgpu, type: nvidia-230}", "{nodes: 5, gpus_per_node: 1}"),
                      host("mdev-host")),
-             Contains("needs 5 vGPUs of type nvidia-230, mdev-host has 4"));
+             Contains("needs 5 vGPUs of type nvidia-230, host mdev-host has 4"));
 }
 
 TEST_CASE("a vGPU type that is not offered is refused with those that are, a full one with its name") {
@@ -208,7 +208,7 @@ TEST_CASE("on an empty card the largest type says how many of a smaller one fit"
   }
   CHECK_THAT(
       refusal(device_scenario("{kind: vgpu, type: L40S-24C}", "{nodes: 3, gpus_per_node: 1}"), inventory),
-      Contains("needs 3 vGPUs of type L40S-24C, vendor-vfio-host has 2"));
+      Contains("needs 3 vGPUs of type L40S-24C, host vendor-vfio-host has 2"));
 }
 
 TEST_CASE("time-sliced vGPUs of one card are of one type, MIG-backed ones need not be") {
@@ -309,7 +309,7 @@ TEST_CASE("virtual functions of an adapter are known before they are made") {
                                      "[0000:98:00.0]}}}",
                                      one),
                      host("r750xa")),
-             Contains("needs 9 adapters, r750xa has 8 that devices.nics.select allows"));
+             Contains("needs 9 adapters, host r750xa has 8 that devices.nics.select allows"));
 }
 
 TEST_CASE("Ethernet virtual functions have MACs of their own") {

@@ -180,7 +180,7 @@ TEST_CASE("a card holds as many MIG-backed vGPUs as it has slices, or as the dri
                    inventory);
   };
   rename("NVIDIA H100-3-40C", {});
-  CHECK_THAT(words("H100-3-40C"), Contains("needs 3 vGPUs of type H100-3-40C, vendor-vfio-host has 2"));
+  CHECK_THAT(words("H100-3-40C"), Contains("needs 3 vGPUs of type H100-3-40C, host vendor-vfio-host has 2"));
   rename("NVIDIA H100-1-10C", 2);
   CHECK_THAT(words("H100-1-10C"), Contains("vendor-vfio-host has 2"));
   rename("NVIDIA A30-2-12C", {});

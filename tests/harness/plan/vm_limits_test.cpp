@@ -40,7 +40,7 @@ TEST_CASE("pinning numa takes each VM's memory from one NUMA node, which must ha
   };
   CHECK(words("cores") == "(planned)");
   CHECK(words("numa") ==
-        "case a: its VMs need 4.15GiB, QEMU's own included, NUMA node 0 of testhost has 4GiB (use less "
+        "case a: its VMs need 4.15GiB, QEMU's own included, NUMA node 0 of host testhost has 4GiB (use less "
         "memory, fewer "
         "nodes, or pinning: cores)");
   CHECK(words("numa", "[bare_metal]") == "(planned)");
@@ -57,12 +57,13 @@ TEST_CASE("as many huge pages as the VMs need must be free, on one NUMA node whe
   CHECK(words("cores", 512, 512) == "(planned)");
   CHECK(words("none", 1024, 0) == "(planned)");
   CHECK(words("cores", 512, 511) ==
-        "case a: its VMs need 1024 huge pages of 2MiB, testhost has 1023 free (reserve them on the kernel's "
+        "case a: its VMs need 1024 huge pages of 2MiB, host testhost has 1023 free (reserve them on the "
+        "kernel's "
         "command line or by vm.nr_hugepages, or leave guest.hugepages out)");
-  CHECK_THAT(words("none", 0, 0), Contains("need 1024 huge pages of 2MiB, testhost has 0 free "));
+  CHECK_THAT(words("none", 0, 0), Contains("need 1024 huge pages of 2MiB, host testhost has 0 free "));
   CHECK(words("numa", 512, 512) == "(planned)");
   CHECK_THAT(words("numa", 1024, 0), StartsWith("case a: its VMs need 512 huge pages of 2MiB, NUMA node 1 of "
-                                                "testhost has 0 free "));
+                                                "host testhost has 0 free "));
   CHECK(words("cores", 0, 0, "[bare_metal]") == "(planned)");
 }
 
@@ -103,7 +104,7 @@ TEST_CASE("bare metal beside VMs that are kept for their case needs memory for b
   CHECK(
       words("case", "[bare_metal, vm]", 10) ==
       "case a: reuse: case keeps its VMs (6.15GiB, QEMU's own included) while bare_metal runs (6GiB), which "
-      "is 12.15GiB together; testhost has 10GiB (use less memory, or reuse: trial)");
+      "is 12.15GiB together; host testhost has 10GiB (use less memory, or reuse: trial)");
   CHECK(words("case", "[bare_metal, vm]", 13) == "(planned)");
   CHECK(words("trial", "[bare_metal, vm]", 10) == "(planned)");
   CHECK(words("case", "[vm]", 10) == "(planned)");
@@ -129,7 +130,7 @@ TEST_CASE("huge pages that another run may hold come back, and the kernel may ma
   inventory.numa_nodes[0].free_hugepages_2mib = inventory.numa_nodes[1].free_hugepages_2mib = 500;
   inventory.surplus_hugepage_bytes = 11ULL << 21;
   CHECK_THAT(refusal(s, inventory),
-             Contains("need 512 huge pages of 2MiB, NUMA node 0 of testhost has 511 "));
+             Contains("need 512 huge pages of 2MiB, NUMA node 0 of host testhost has 511 "));
   inventory.leased_cores = {3};
   CHECK_THAT(refusal(s, inventory, 75), Contains("need 512 huge pages"));
   inventory.surplus_hugepage_bytes = 12ULL << 21;
@@ -144,7 +145,7 @@ TEST_CASE("of a huge page that is begun all is taken") {
     return refusal(limited_scenario(1, "vcpus: 2, hugepages: true", "[vm]", "1536MiB"), inventory);
   };
   CHECK(words(2) == "(planned)");
-  CHECK_THAT(words(1), Contains("its VMs need 2 huge pages of 1GiB, testhost has 1 free "));
+  CHECK_THAT(words(1), Contains("its VMs need 2 huge pages of 1GiB, host testhost has 1 free "));
 }
 
 TEST_CASE("a tenant has no more VMs than its guests' kernel command line has room for") {

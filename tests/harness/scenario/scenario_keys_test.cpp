@@ -168,7 +168,7 @@ arms: [bare_metal, vm, {name: vm-unpinned, like: vm, guest: {pinning: none}}, {n
   CHECK(plan.vm_boots == 6);
   CHECK(plan.placements[1].guest.pinning == Pinning::none);
   CHECK(plan.placements[0].tenants[0].nodes[0].cores == plan.placements[1].tenants[0].nodes[0].cores);
-  const auto table = to_table(plan);
+  const auto table = to_table(plan, false);
   CHECK_THAT(table, Contains("  vm-unpinned is like vm, with guest.pinning none\n"));
   CHECK_THAT(table, Contains("  again is like vm, unchanged\n"));
   CHECK_THAT(table, Contains("  one  (bare_metal, vm, again)\n") && Contains("  one  (vm-unpinned)\n"));

@@ -64,7 +64,7 @@ const char* outcome(const Finding& finding) {
   return finding.status == CheckStatus::failed ? to_string(finding.severity) : to_string(finding.status);
 }
 
-/// What comes of a failed check, as a clause.
+/// Says as a clause how a failed check ends.
 const char* consequence(Severity severity) {
   switch (severity) {
     case Severity::blocks:
@@ -118,7 +118,7 @@ void print_finding(const Finding& f) {
              hang("fix: " + printable(f.fix), columns, before_words));
 }
 
-/// What can be done comes first; what passed or was skipped is shown where everything is.
+/// Failed checks come first; passed and skipped ones are shown where everything is.
 void print_table(std::vector<Finding> findings, bool everything) {
   const auto elsewhere = std::erase_if(findings, [](const auto& f) { return !f.is_for_this_host; });
   const auto of_trials = checks_of_trials(findings).size();
