@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "common/enum_text.h"
 
@@ -45,13 +47,17 @@ struct MeantWord {
 
 /// Facts about a field that everyone who reads, writes or compares it has to know.
 struct Property {
-  const char* text;                ///< one sentence, for the schema and --help
-  const char* key = nullptr;       ///< in scenarios; null: no scenario sets it
-  const char* flag = nullptr;      ///< the trainer's option, without its dashes; null: it has none
-  std::int64_t least = INT64_MIN;  ///< of a number
-  std::int64_t most = INT64_MAX;   ///< of a number
-  bool positive = false;           ///< of a real number: 0 is too little
-  bool lenient = false;            ///< what does not fit counts as absent, and is not refused
+  const char* text;                   ///< one sentence, for the schema and --help
+  const char* name = nullptr;         ///< where it is a word of C++; null: the member\'s
+  const char* key = nullptr;          ///< in scenarios; null: no scenario sets it
+  const char* flag = nullptr;         ///< the trainer's option, without its dashes; null: it has none
+  std::int64_t least = INT64_MIN;     ///< of a number
+  std::int64_t most = INT64_MAX;      ///< of a number
+  bool positive = false;              ///< of a real number: 0 is too little
+  bool lenient = false;               ///< what does not fit counts as absent, and is not refused
+  bool may_lack = false;              ///< a message without it means the default
+  std::size_t most_items = SIZE_MAX;  ///< of a list in a message
+  std::size_t most_bytes = SIZE_MAX;  ///< of a text in a message
   ValueUnit unit = ValueUnit::none;
   bool required = false;            ///< in scenarios
   bool dashes = false;              ///< of an enumeration: a scenario's words have dashes, "sev-snp"
@@ -76,12 +82,21 @@ struct FieldOf {
   Property is;
 };
 
+namespace detail {
+
+template <typename Record, typename Value>
+constexpr FieldOf<Record, Value> field_of(const char* name, Value Record::*member, const Property& is) {
+  return {is.name == nullptr ? name : is.name, member, is};
+}
+
+}  // namespace detail
+
 #define VIRTRAIN_RECORD static constexpr int fields_after_line = __LINE__
 #define VIRTRAIN_FIELD(TYPE, NAME, DEFAULT, ...)                                        \
   TYPE NAME = DEFAULT;                                                                  \
   template <typename Self>                                                              \
   static constexpr auto described(const Self*, std::integral_constant<int, __LINE__>) { \
-    return ::virtrain::FieldOf<Self, TYPE>{#NAME, &Self::NAME, {__VA_ARGS__}};          \
+    return ::virtrain::detail::field_of(#NAME, &Self::NAME, {__VA_ARGS__});             \
   }                                                                                     \
   static_assert(true, "")
 
@@ -114,6 +129,11 @@ template <typename T>
 inline constexpr bool is_optional = false;
 template <typename T>
 inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <typename T>
+inline constexpr bool is_list = false;
+template <typename T>
+inline constexpr bool is_list<std::vector<T>> = true;
 
 /// The property of one field.
 template <typename Record, typename Value>

@@ -6,13 +6,16 @@
 #include <string_view>
 #include <vector>
 
+#include "common/model/described.h"
+
 namespace virtrain {
 
 /// A text that occurs nowhere else, planted where a tenant must not find it. `name` says whose it is and
 /// where it was put: "tenant-a/shared_memory".
 struct Canary {
-  std::string name;
-  std::string text;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, name, {}, .text = "Whose it is and where it was put");
+  VIRTRAIN_FIELD(std::string, text, {}, .text = "What occurs nowhere else");
 };
 
 /// So long is the text of each: 24 random digits leave no room for a hit by chance.

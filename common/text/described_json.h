@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <concepts>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/model/described.h"
@@ -13,6 +15,9 @@
 // JSON of described records, both ways.
 
 namespace virtrain {
+
+template <DescribedRecord Record>
+nlohmann::json message_json(const Record& record);
 
 /// One value of a described record as JSON; an enumeration by its word, null
 /// for an absent one.
@@ -22,9 +27,27 @@ nlohmann::json value_json(const Value& value) {
     return value ? value_json(*value) : nlohmann::json();
   } else if constexpr (DescribedEnum<Value>) {
     return to_string(value);
+  } else if constexpr (DescribedRecord<Value>) {
+    return message_json(value);
+  } else if constexpr (is_list<Value>) {
+    auto items = nlohmann::json::array();
+    for (const auto& item : value) { items.push_back(value_json(item)); }
+    return items;
   } else {
     return value;
   }
+}
+
+/// The fields that a record has by their names; absent ones are left out.
+template <DescribedRecord Record>
+nlohmann::json message_json(const Record& record) {
+  auto fields = nlohmann::json::object();
+  for_each_field<Record>([&](const auto& field) {
+    if (auto value = value_json(record.*field.member); !value.is_null()) {
+      fields[field.name] = std::move(value);
+    }
+  });
+  return fields;
 }
 
 /// The settings of a record, those that a scenario may say, by their names;
@@ -60,7 +83,20 @@ nlohmann::json described(Field Record::*member, const Value& value) {
 template <DescribedRecord Record>
 std::string read_record(const nlohmann::json& object, Record& into);
 
-/// Whether the value fits the field; then `into` has it.
+/// Whether it is a whole number that the type and the field have; then `into` has it, never another one.
+template <std::integral Value>
+bool read_integer(const nlohmann::json& said, const Property& is, Value& into) {
+  const auto take = [&](auto number) {
+    const bool fits = std::in_range<Value>(number) && std::cmp_greater_equal(number, is.least) &&
+                      (is.most == INT64_MAX || std::cmp_less_equal(number, is.most));
+    if (fits) { into = static_cast<Value>(number); }
+    return fits;
+  };
+  if (!said.is_number_integer()) { return false; }
+  return said.is_number_unsigned() ? take(said.get<std::uint64_t>()) : take(said.get<std::int64_t>());
+}
+
+/// Whether the value fits the field; then `into` has it. Items of a list or map are read as the field is.
 template <typename Value>
 bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
   if constexpr (is_optional<Value>) {
@@ -70,16 +106,16 @@ bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
     return true;
   } else if constexpr (DescribedRecord<Value>) {
     return said.is_object() && read_record(said, into).empty();
+  } else if constexpr (DescribedEnum<Value>) {
+    const auto value =
+        said.is_string() ? enum_of<Value>(said.get_ref<const std::string&>()) : std::optional<Value>();
+    if (value) { into = *value; }
+    return value.has_value();
   } else if constexpr (std::is_same_v<Value, bool>) {
     if (said.is_boolean()) { into = said.get<bool>(); }
     return said.is_boolean();
   } else if constexpr (std::is_integral_v<Value>) {
-    // An unsigned number beyond std::int64_t would turn negative.
-    const bool fits =
-        said.is_number_integer() && (!said.is_number_unsigned() || said.get<std::uint64_t>() <= INT64_MAX);
-    if (!fits || said.get<std::int64_t>() < is.least || said.get<std::int64_t>() > is.most) { return false; }
-    into = said.get<Value>();
-    return true;
+    return read_integer(said, is, into);
   } else if constexpr (std::is_floating_point_v<Value>) {
     if (!said.is_number()) { return false; }
     const auto number = said.get<double>();
@@ -89,12 +125,14 @@ bool read_value(const nlohmann::json& said, const Property& is, Value& into) {
     if (fits) { into = number; }
     return fits;
   } else if constexpr (std::is_same_v<Value, std::string>) {
-    if (said.is_string()) { into = said.get<std::string>(); }
-    return said.is_string();
-  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
-    if (!said.is_array()) { return false; }
-    for (const auto& word : said) {
-      if (word.is_string()) { into.push_back(word.get<std::string>()); }
+    if (!said.is_string() || said.get_ref<const std::string&>().size() > is.most_bytes) { return false; }
+    into = said.get<std::string>();
+    return true;
+  } else if constexpr (is_list<Value>) {
+    if (!said.is_array() || said.size() > is.most_items) { return false; }
+    for (const auto& one : said) {
+      typename Value::value_type item{};
+      if (read_value(one, is, item)) { into.push_back(std::move(item)); }
     }
     return is.lenient || into.size() == said.size();
   } else {
@@ -113,7 +151,9 @@ std::string allowed_words(const Property& is) {
   if constexpr (is_optional<Value>) {
     return allowed_words<typename Value::value_type>(is);
   } else if constexpr (std::is_same_v<Value, std::string>) {
-    return "text";
+    return is.most_bytes == SIZE_MAX ? "text" : fmt::format("text of at most {} bytes", is.most_bytes);
+  } else if constexpr (DescribedEnum<Value>) {
+    return enum_list<Value>();
   } else if constexpr (std::is_same_v<Value, bool>) {
     return "true or false";
   } else if constexpr (std::is_arithmetic_v<Value>) {
@@ -127,6 +167,9 @@ std::string allowed_words(const Property& is) {
                                  : std::string(kind);
   } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
     return "a list of texts";
+  } else if constexpr (is_list<Value>) {
+    const auto most = is.most_items == SIZE_MAX ? "" : fmt::format(" of at most {}", is.most_items);
+    return fmt::format("a list{}, each {}", most, allowed_words<typename Value::value_type>(is));
   } else {
     return "an object";
   }
@@ -142,7 +185,8 @@ std::string read_record(const nlohmann::json& object, Record& into) {
     using Value = std::remove_cvref_t<decltype(into.*field.member)>;
     const auto found = object.find(field.name);
     const bool absent = found == object.end() || found->is_null();
-    const bool fits = absent ? is_optional<Value> : read_value(*found, field.is, into.*field.member);
+    const bool fits =
+        absent ? is_optional<Value> || field.is.may_lack : read_value(*found, field.is, into.*field.member);
     if (!fits && !field.is.lenient && refusal.empty()) {
       refusal = fmt::format("'{}' must be {}", field.name, allowed_words<Value>(field.is));
     }

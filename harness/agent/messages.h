@@ -179,11 +179,7 @@ Record read(const Frame& frame) {
 template <DescribedRecord Record>
 Frame frame_of(const Record& record, std::int64_t id = 0, std::string body = {}) {
   auto frame = make_frame(Record::type, id);
-  for_each_field<Record>([&](const auto& field) {
-    if (auto value = value_json(record.*field.member); !value.is_null()) {
-      frame.message[field.name] = std::move(value);
-    }
-  });
+  frame.message.update(message_json(record));
   frame.body = std::move(body);
   return frame;
 }

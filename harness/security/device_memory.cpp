@@ -164,7 +164,7 @@ class DeviceProbes {
   const SecurityOptions& options_;
   std::function<void(results::SecurityProbe)> done_;
   std::vector<std::string> paths_;
-  NodeFill filled_;
+  canary::Filled filled_;
   Canary canary_;
   std::string lacks_;
 };
@@ -185,12 +185,12 @@ std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path) {
                  : "cure, if a reset clears it: devices.between_tenants: reset";
 }
 
-LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
-                             const NodeSearch& search, bool found_own) {
+LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const canary::Filled& filled,
+                             const canary::Searched& search, bool found_own) {
   LeakEvidence evidence;
   evidence.unit = "B";
-  evidence.total = std::max(filled.total_bytes, search.total_bytes);
-  evidence.scanned = std::min(filled.bytes, search.scanned_bytes);
+  evidence.total = static_cast<double>(std::max(filled.total, search.total_bytes));
+  evidence.scanned = static_cast<double>(std::min(filled.bytes, search.scanned_bytes));
   evidence.control = found_own;
   for (const auto& one : search.found) {
     evidence.leaks.push_back(

@@ -25,8 +25,8 @@ std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path);
 
 /// Evidence of the next tenant: how much the one before had filled, how much of its canary was found, and
 /// whether the next tenant's own canary, which it wrote and searched for by the same means, was found.
-LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const NodeFill& filled,
-                             const NodeSearch& search, bool found_own);
+LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const canary::Filled& filled,
+                             const canary::Searched& search, bool found_own);
 
 /// Four VMs, one after the other, get the device of the placement's only node: the first searches it for what
 /// a killed run has left, fills it and is torn down, the second searches it, fills it and is killed (kill

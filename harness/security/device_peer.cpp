@@ -40,13 +40,15 @@ class PeerProbe {
     if (nodes.nodes().size() > 1) { co_await fill_others(nodes.nodes().back()); }
     const auto plant = [this] { return context_.host.plant_in_memory(host_); };
     const auto address = co_await offload(context_.pool, plant);
-    ranges_.push_back({"memory of the host", address, host_page_bytes});
+    ranges_.push_back({{"memory of the host", address, host_page_bytes}});
     auto own = (co_await memory_in_node(context_, reader, devices.subspan(1))).paths;
     std::erase_if(own, [](const auto& path) { return !path.starts_with("/sys/"); });
     if (!own.empty()) { co_await fill_in_node(context_, reader, own, control_); }
-    auto request = peer_request({control_, host_, other_}, own, ranges_, engine_seconds);
-    auto answer = co_await ask_canary(context_, reader, "peer", std::move(request), canary_work_deadline);
-    evidence_ = peer_evidence(parse_peer(answer, ranges_.size()), ranges_, control_.name, devices.front());
+    canary::PeerRequest request{texts_of({control_, host_, other_}), control_.name, std::move(own)};
+    request.ranges.assign(ranges_.begin(), ranges_.end());
+    request.seconds = engine_seconds;
+    const auto seen = co_await ask_canary(context_, reader, std::move(request), canary_work_deadline);
+    evidence_ = peer_evidence(seen, ranges_, control_.name, devices.front());
   }
 
   /// The other tenant's device, which must hold what is looked for.
@@ -74,7 +76,7 @@ class PeerProbe {
   LeakEvidence evidence_;
 };
 
-bool any_has(const std::vector<PeerRead>& reads, const std::string& canary) {
+bool any_has(const std::vector<canary::BusRead>& reads, const std::string& canary) {
   return std::any_of(reads.begin(), reads.end(),
                      [&](const auto& one) { return contains(one.found, canary); });
 }
@@ -84,7 +86,7 @@ void add_words(std::string& words, const std::string& more) {
 }
 
 /// Why the device could not be told to read somewhere; empty where it could everywhere.
-std::string refusal_of(const NodePeer& seen) {
+std::string refusal_of(const canary::PeerReads& seen) {
   for (const auto* reads : {&seen.memory, &seen.devices, &seen.foreign}) {
     for (const auto& one : *reads) {
       if (!one.refused.empty()) { return "some reads could not be started: " + one.refused; }
@@ -122,12 +124,12 @@ std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device) {
   for (const auto& bar : device.bars) {
     if (!bar.is_prefetchable) { continue; }
     ranges.push_back(
-        {fmt::format("{} region {}", device.grant.address, bar.index), bar.address, bar.bytes, true});
+        {{fmt::format("{} region {}", device.grant.address, bar.index), bar.address, bar.bytes}, true});
   }
   return ranges;
 }
 
-LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
+LeakEvidence peer_evidence(const canary::PeerReads& seen, std::span<const PeerRange> ranges,
                            const std::string& control, const vmctl::PlacedDevice& engine) {
   LeakEvidence evidence;
   evidence.unit = "B";
@@ -135,8 +137,8 @@ LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> rang
   evidence.control = any_has(seen.memory, control) && (reads_devices || seen.devices.empty());
   for (std::size_t i = 0; i < ranges.size(); ++i) {
     const auto& read = seen.foreign.at(i);
-    evidence.total += read.total_bytes;
-    if (reads_devices || !ranges[i].is_of_device) { evidence.scanned += read.scanned_bytes; }
+    evidence.total += static_cast<double>(read.total);
+    if (reads_devices || !ranges[i].is_of_device) { evidence.scanned += static_cast<double>(read.scanned); }
     for (const auto& canary : read.found) {
       if (canary == control) { continue; }  // the address is the tenant's own as well
       evidence.leaks.push_back(fmt::format("{} in {} (at {:#x})", canary, ranges[i].name, ranges[i].address));

@@ -19,6 +19,11 @@ inline constexpr const char* device_peer_probe = "device_peer";
 /// Evidence of an arm whose devices have no engine that the probe can drive: nothing is known.
 LeakEvidence no_known_engine();
 
+/// Memory that a device of a node is to read by itself.
+struct PeerRange : canary::BusRange {
+  bool is_of_device = false;
+};
+
 /// Regions that a device's memory is in, as other devices of its host see them.
 std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device);
 
@@ -26,7 +31,7 @@ std::vector<PeerRange> ranges_of(const vmctl::PlacedDevice& device);
 /// devices: without a device of its own with memory, nothing shows that the engine reads devices at all, and
 /// what it did not find in those of others does not count. Nor does memory that the device could not be told
 /// to read. A GPU (`engine`) reads its tenant's memory in another way than all the rest.
-LeakEvidence peer_evidence(const NodePeer& seen, std::span<const PeerRange> ranges,
+LeakEvidence peer_evidence(const canary::PeerReads& seen, std::span<const PeerRange> ranges,
                            const std::string& control, const vmctl::PlacedDevice& engine);
 
 /// VMs of all tenants of the placement at once. The first one's first device has an engine; the second

@@ -14,7 +14,7 @@ const std::vector<std::string>& functions_of_machine() {
   return known;
 }
 
-LeakEvidence foreign_devices(const NodeFunctions& seen, bool has_own_kernel) {
+LeakEvidence foreign_devices(const canary::Functions& seen, bool has_own_kernel) {
   LeakEvidence evidence;
   evidence.control = seen.control;
   evidence.scanned = evidence.total = static_cast<double>(seen.total);

@@ -17,6 +17,6 @@ const std::vector<std::string>& functions_of_machine();
 
 /// A function in a VM is the VM's to use, whatever it may open of it; in a slice sysfs shows all of the
 /// host's, and what counts is the memory regions that it may write to.
-LeakEvidence foreign_devices(const NodeFunctions& seen, bool has_own_kernel);
+LeakEvidence foreign_devices(const canary::Functions& seen, bool has_own_kernel);
 
 }  // namespace virtrain::harness

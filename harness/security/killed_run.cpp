@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/subprocess.h"
+#include "common/text/described_json.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
@@ -17,6 +18,7 @@
 namespace virtrain::harness {
 namespace {
 
+constexpr const char* device_filled = "device_filled";
 constexpr const char* operation = "fill a device in a run that is killed";
 /// The run has deadlines of its own for all that it waits for.
 constexpr std::chrono::minutes deadline{60};
@@ -42,31 +44,22 @@ void clean_up_after(vmctl::Host& host, const std::string& experiment) {
 }  // namespace
 
 std::string line_of(const KilledRun& run) {
-  return dump_json({{"record", "device_filled"},
-                    {"experiment", run.experiment},
-                    {"device", run.device},
-                    {"canary", {{"name", run.canary.name}, {"text", run.canary.text}}},
-                    {"bytes", run.filled.bytes},
-                    {"total", run.filled.total_bytes},
-                    {"read_back", run.filled.read_back},
-                    {"lacks", run.lacks}});
+  auto told = message_json(run);
+  told.update(message_json(run.filled));
+  told["record"] = device_filled;
+  return dump_json(told);
 }
 
 KilledRun parse_killed_run(const std::string& lines) {
   for (const auto& line : split(lines, '\n')) {
     const auto record = parse_json_or_null(line, limits);
-    if (!record.is_object() || record.value("record", nlohmann::json()) != "device_filled") { continue; }
-    try {
-      KilledRun run{record.at("experiment"),
-                    record.at("device"),
-                    {record.at("canary").at("name"), record.at("canary").at("text")},
-                    {record.at("bytes"), record.at("total"), record.at("read_back")},
-                    record.at("lacks")};
-      if (!run.lacks.empty() || is_canary_text(run.canary.text)) { return run; }
-    } catch (const nlohmann::json::exception&) {}  // said below
-    throw Error(operation, ErrorCode::trial_failed, "its record 'device_filled' is odd");
+    if (text_in(record, "record") != device_filled) { continue; }
+    KilledRun run;
+    const bool fits = read_record(record, run).empty() && read_record(record, run.filled).empty();
+    if (fits && (!run.lacks.empty() || is_canary_text(run.canary.text))) { return run; }
+    throw Error(operation, ErrorCode::trial_failed, fmt::format("its record '{}' is odd", device_filled));
   }
-  throw Error(operation, ErrorCode::trial_failed, "it has no record 'device_filled'");
+  throw Error(operation, ErrorCode::trial_failed, fmt::format("it has no record '{}'", device_filled));
 }
 
 std::function<void(const KilledRun&)> tell_and_die(std::function<void(const std::string&)> print) {

@@ -16,11 +16,13 @@ namespace virtrain::harness {
 
 /// How that went.
 struct KilledRun {
-  std::string experiment;  ///< its id
-  std::string device;      ///< address
-  Canary canary;           ///< that the device was filled with
-  NodeFill filled;
-  std::string lacks = {};    ///< why it could not fill the device: nothing is left to be found
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, experiment, {}, .text = "Its id");
+  VIRTRAIN_FIELD(std::string, device, {}, .text = "Address of the device");
+  VIRTRAIN_FIELD(Canary, canary, {}, .text = "What the device was filled with");
+  canary::Filled filled = {};
+  VIRTRAIN_FIELD(std::string, lacks, {},
+                 .text = "Why it could not fill the device: nothing is left to be found");
   std::string failure = {};  ///< why it did not come to that
 };
 

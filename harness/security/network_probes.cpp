@@ -16,17 +16,20 @@
 namespace virtrain::harness {
 namespace {
 
+using canary::TargetKind;
+
 /// Tenants may use the same addresses, so each of these has one more that is its own.
 constexpr const char* owner_alias = "10.77.200.1";
 constexpr const char* peer_alias = "10.77.200.2";
 constexpr const char* looking_alias = "10.77.200.3";
 /// Where both listen: the first port that Open MPI's TCP transport takes, and one that is given out at
 /// random.
-constexpr int first_mpi_port = 1024, free_port = 40'000;
+constexpr std::uint16_t first_mpi_port = 1024, free_port = 40'000;
+const std::vector<std::uint16_t> known_ports{first_mpi_port, free_port};
 /// Those that connections try, beside the scan of all ports: ssh, portmapper, libvirt, VNC, and more of
 /// MPI's. A port without a listener refuses, which is an answer too.
-constexpr int tried_ports[] = {22,   111,   first_mpi_port, 1025,   1026,   1027,   5900,
-                               5901, 16509, 16514,          32'768, 40'000, 49'152, 60'999};
+constexpr std::uint16_t tried_ports[] = {22,   111,   first_mpi_port, 1025,   1026,   1027,   5900,
+                                         5901, 16509, 16514,          32'768, 40'000, 49'152, 60'999};
 constexpr unsigned owner_vsock_port = 47'101, peer_vsock_port = 47'102, looking_vsock_port = 47'103;
 /// 1 is the kernel itself, 2 its host, and guests have those after it.
 constexpr unsigned own_cid = 1, last_cid = 16;
@@ -81,57 +84,55 @@ NetworkProbes::NetworkProbes(HostAddresses host, const std::string& looking_addr
 std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::listeners(LiveNode& owner,
                                                                                      LiveNode& peer,
                                                                                      LiveNode& looking) {
-  const std::vector<int> ports{first_mpi_port, free_port};
-  owner_.request =
-      listen_request(without_mask(owner.placement->address), owner_alias, ports, owner_vsock_port, owners_);
-  peer_.request = listen_request(peer_address_, peer_alias, ports, peer_vsock_port, peers_);
-  looking_.request = listen_request(looking_address_, looking_alias, {}, looking_vsock_port, own_);
+  const auto owners_address = without_mask(owner.placement->address);
+  owner_.request = {owners_address, owner_alias, known_ports, owner_vsock_port, owners_.text};
+  peer_.request = {peer_address_, peer_alias, known_ports, peer_vsock_port, peers_.text};
+  looking_.request = {looking_address_, looking_alias, {}, looking_vsock_port, own_.text};
   return {{&owner, owner_}, {&peer, peer_}, {&looking, looking_}};
 }
 
-nlohmann::json NetworkProbes::request(bool own_kernel) {
+canary::ReachRequest NetworkProbes::request(bool own_kernel) {
   targets_.clear();
-  const auto add = [&](std::string kind, const std::string& group, const std::string& address,
+  const auto add = [&](TargetKind kind, const std::string& group, const std::string& address,
                        unsigned port = 0, unsigned cid = 0) {
-    const auto at = kind == "vsock" ? fmt::format("CID {} port {}", cid, port)
-                    : port == 0     ? address
-                                    : fmt::format("{} port {}", address, port);
-    targets_.push_back({std::move(kind), group + "/" + at, address, port, cid});
+    const auto at = kind == TargetKind::vsock ? fmt::format("CID {} port {}", cid, port)
+                    : port == 0               ? address
+                                              : fmt::format("{} port {}", address, port);
+    targets_.push_back({kind, group + "/" + at, address, port, cid});
   };
-  add("tcp4", "tcp-control", peer_alias, first_mpi_port);
-  add("arp", "arp-control", peer_alias);
-  add("arp", "arp", owner_alias);
-  for (const int port : tried_ports) { add("tcp4", "tcp", owner_alias, static_cast<unsigned>(port)); }
-  if (!peer_.said.link_local.empty()) { add("tcp6", "ipv6-control", peer_.said.link_local, first_mpi_port); }
-  if (!owner_.said.link_local.empty()) {
-    for (const int port : tried_ports) {
-      add("tcp6", "ipv6", owner_.said.link_local, static_cast<unsigned>(port));
-    }
+  add(TargetKind::tcp4, "tcp-control", peer_alias, first_mpi_port);
+  add(TargetKind::arp, "arp-control", peer_alias);
+  add(TargetKind::arp, "arp", owner_alias);
+  for (const auto port : tried_ports) { add(TargetKind::tcp4, "tcp", owner_alias, port); }
+  if (!peer_.said.link_local.empty()) {
+    add(TargetKind::tcp6, "ipv6-control", peer_.said.link_local, first_mpi_port);
   }
-  add("ping6", "ping", "ff02::1");
+  if (!owner_.said.link_local.empty()) {
+    for (const auto port : tried_ports) { add(TargetKind::tcp6, "ipv6", owner_.said.link_local, port); }
+  }
+  add(TargetKind::ping6, "ping", "ff02::1");
   for (std::size_t i = 0; i < std::min(host_.ipv4.size(), most_host_ipv4); ++i) {
-    add("arp", "host", host_.ipv4[i]);
+    add(TargetKind::arp, "host", host_.ipv4[i]);
   }
   for (std::size_t i = 0; i < std::min(host_.link_local.size(), most_host_link_local); ++i) {
-    for (const unsigned port : host_ports) { add("tcp6", "host", host_.link_local[i], port); }
+    for (const unsigned port : host_ports) { add(TargetKind::tcp6, "host", host_.link_local[i], port); }
   }
-  add("vsock", "vsock-control", "", looking_vsock_port, own_cid);
+  add(TargetKind::vsock, "vsock-control", "", looking_vsock_port, own_cid);
   // Beyond a slice's own kernel are those who emulate this host, which are nobody's business here.
   for (unsigned cid = own_cid; cid <= (own_kernel ? last_cid : own_cid); ++cid) {
-    add("vsock", cid == own_cid ? "vsock-own" : "vsock", "", owner_vsock_port, cid);
+    add(TargetKind::vsock, cid == own_cid ? "vsock-own" : "vsock", "", owner_vsock_port, cid);
   }
-  const std::vector<int> control_ports{first_mpi_port, free_port};
-  std::vector<ScanTarget> scans{{tcp_scan, owner_alias, owner_.said.mac},
-                                {tcp_control_scan, peer_alias, peer_.said.mac, control_ports}};
+  std::vector<canary::ScanTarget> scans{{tcp_scan, owner_alias, owner_.said.mac},
+                                        {tcp_control_scan, peer_alias, peer_.said.mac, known_ports}};
   if (!owner_.said.link_local.empty() && !peer_.said.link_local.empty()) {
     scans.push_back({ipv6_scan, owner_.said.link_local, owner_.said.mac});
-    scans.push_back({ipv6_control_scan, peer_.said.link_local, peer_.said.mac, control_ports});
+    scans.push_back({ipv6_control_scan, peer_.said.link_local, peer_.said.mac, known_ports});
   }
-  return reach_request(looking_address_, looking_alias, targets_, {owners_, peers_, own_}, scans);
+  return {looking_address_, looking_alias, targets_, texts_of({owners_, peers_, own_}), std::move(scans)};
 }
 
-std::vector<NodeAnswer> NetworkProbes::of_group(const NodeReach& reach, const std::string& group) {
-  std::vector<NodeAnswer> found;
+std::vector<canary::Reply> NetworkProbes::of_group(const canary::Reached& reach, const std::string& group) {
+  std::vector<canary::Reply> found;
   for (const auto& one : reach.answers) {
     if (!one.target.starts_with(group + "/")) { continue; }
     found.push_back(one);
@@ -141,12 +142,12 @@ std::vector<NodeAnswer> NetworkProbes::of_group(const NodeReach& reach, const st
 }
 
 double NetworkProbes::tried(const std::string& group) const {
-  return static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [&](const ReachTarget& one) {
+  return static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [&](const canary::Target& one) {
     return one.name.starts_with(group + "/");
   }));
 }
 
-std::vector<std::pair<std::string, LeakEvidence>> NetworkProbes::judge(const NodeReach& reach,
+std::vector<std::pair<std::string, LeakEvidence>> NetworkProbes::judge(const canary::Reached& reach,
                                                                        bool own_kernel) const {
   const auto names = network_probe_names();
   return {{names[0], judge_tcp(reach)},
@@ -158,32 +159,32 @@ std::vector<std::pair<std::string, LeakEvidence>> NetworkProbes::judge(const Nod
 
 namespace {
 
-bool greeted_by(const std::vector<NodeAnswer>& answers, const std::string& canary) {
+bool greeted_by(const std::vector<canary::Reply>& answers, const std::string& canary) {
   return std::any_of(answers.begin(), answers.end(), [&](const auto& one) { return one.canary == canary; });
 }
 
-void add_leaks(const std::vector<NodeAnswer>& answers, LeakEvidence& evidence) {
+void add_leaks(const std::vector<canary::Reply>& answers, LeakEvidence& evidence) {
   for (const auto& one : answers) {
     evidence.leaks.push_back(one.target + " " + one.how + (one.who.empty() ? "" : " from " + one.who));
   }
 }
 
-const NodeScan* scan_named(const NodeReach& reach, const std::string& name) {
+const canary::ScannedPorts* scan_named(const canary::Reached& reach, const std::string& name) {
   const auto found = std::find_if(reach.scans.begin(), reach.scans.end(),
-                                  [&](const NodeScan& one) { return one.target == name; });
+                                  [&](const canary::ScannedPorts& one) { return one.target == name; });
   return found == reach.scans.end() ? nullptr : &*found;
 }
 
 }  // namespace
 
-void NetworkProbes::add_scan(const NodeReach& reach, const std::string& name, const std::string& address,
-                             LeakEvidence& evidence) {
+void NetworkProbes::add_scan(const canary::Reached& reach, const std::string& name,
+                             const std::string& address, LeakEvidence& evidence) {
   const auto* scan = scan_named(reach, name);
   if (scan == nullptr) { return; }
-  evidence.scanned = scan->scanned;
-  evidence.total = scan->total;
+  evidence.scanned = static_cast<double>(scan->scanned);
+  evidence.total = static_cast<double>(scan->total);
   if (scan->answered == 0) { return; }
-  const auto add = [&](const std::vector<std::uint64_t>& ports, const char* how) {
+  const auto add = [&](const std::vector<std::uint16_t>& ports, const char* how) {
     for (const auto port : ports) {
       add_once(evidence.leaks, fmt::format("{} port {} {}", address, port, how));
     }
@@ -193,13 +194,13 @@ void NetworkProbes::add_scan(const NodeReach& reach, const std::string& name, co
   evidence.limits = fmt::format("{} of {} ports answer", scan->answered, scan->total);
 }
 
-bool NetworkProbes::scan_found_peer(const NodeReach& reach, const std::string& name) {
+bool NetworkProbes::scan_found_peer(const canary::Reached& reach, const std::string& name) {
   const auto* scan = scan_named(reach, name);
-  return scan != nullptr && contains<std::uint64_t>(scan->open, first_mpi_port);
+  return scan != nullptr && contains(scan->open, first_mpi_port);
 }
 
 /// Two ways: connections, which greet with a canary, and a scan of all ports.
-LeakEvidence NetworkProbes::judge_tcp(const NodeReach& reach) const {
+LeakEvidence NetworkProbes::judge_tcp(const canary::Reached& reach) const {
   LeakEvidence evidence;
   evidence.control =
       greeted_by(of_group(reach, "tcp-control"), peers_.name) && scan_found_peer(reach, tcp_control_scan);
@@ -209,7 +210,7 @@ LeakEvidence NetworkProbes::judge_tcp(const NodeReach& reach) const {
 }
 
 /// Everybody on a link answers a ping to all of it, so strangers show without being asked by address.
-LeakEvidence NetworkProbes::judge_ipv6(const NodeReach& reach) const {
+LeakEvidence NetworkProbes::judge_ipv6(const canary::Reached& reach) const {
   LeakEvidence evidence;
   if (owner_.said.link_local.empty() || peer_.said.link_local.empty()) {
     evidence.lacks = "the nodes have no IPv6 link-local address";
@@ -232,7 +233,7 @@ LeakEvidence NetworkProbes::judge_ipv6(const NodeReach& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_arp(const NodeReach& reach) const {
+LeakEvidence NetworkProbes::judge_arp(const canary::Reached& reach) const {
   LeakEvidence evidence;
   const auto replies = of_group(reach, "arp-control");
   const auto is_peer = [&](const auto& one) { return one.who == peer_.said.mac; };
@@ -246,7 +247,7 @@ LeakEvidence NetworkProbes::judge_arp(const NodeReach& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_host(const NodeReach& reach) const {
+LeakEvidence NetworkProbes::judge_host(const canary::Reached& reach) const {
   LeakEvidence evidence;
   const auto replies = of_group(reach, "arp-control");
   const bool link = !peer_.said.link_local.empty();
@@ -269,7 +270,7 @@ LeakEvidence NetworkProbes::judge_host(const NodeReach& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_vsock(const NodeReach& reach, bool own_kernel) const {
+LeakEvidence NetworkProbes::judge_vsock(const canary::Reached& reach, bool own_kernel) const {
   LeakEvidence evidence;
   if (!looking_.said.vsock) {
     evidence.lacks = own_kernel ? "the guest's kernel has no vsock, and the VM no such device"

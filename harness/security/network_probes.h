@@ -28,38 +28,39 @@ std::vector<std::string> network_probe_names();
 class NetworkProbes {
  public:
   struct Listener {
-    nlohmann::json request;
-    NodeListener said;
+    canary::ListenRequest request;
+    canary::Listening said;
   };
 
   NetworkProbes(HostAddresses host, const std::string& looking_address, const std::string& peer_address);
 
   /// One for each node, to be started before request() is sent.
   std::vector<std::pair<LiveNode*, Listener&>> listeners(LiveNode& owner, LiveNode& peer, LiveNode& looking);
-  nlohmann::json request(bool own_kernel);
+  canary::ReachRequest request(bool own_kernel);
   /// By name, in the order of network_probe_names().
-  std::vector<std::pair<std::string, LeakEvidence>> judge(const NodeReach& reach, bool own_kernel) const;
+  std::vector<std::pair<std::string, LeakEvidence>> judge(const canary::Reached& reach,
+                                                          bool own_kernel) const;
 
  private:
-  LeakEvidence judge_tcp(const NodeReach& reach) const;
-  LeakEvidence judge_ipv6(const NodeReach& reach) const;
-  LeakEvidence judge_arp(const NodeReach& reach) const;
-  LeakEvidence judge_host(const NodeReach& reach) const;
-  LeakEvidence judge_vsock(const NodeReach& reach, bool own_kernel) const;
+  LeakEvidence judge_tcp(const canary::Reached& reach) const;
+  LeakEvidence judge_ipv6(const canary::Reached& reach) const;
+  LeakEvidence judge_arp(const canary::Reached& reach) const;
+  LeakEvidence judge_host(const canary::Reached& reach) const;
+  LeakEvidence judge_vsock(const canary::Reached& reach, bool own_kernel) const;
   /// Answers whose target is of that group.
-  static std::vector<NodeAnswer> of_group(const NodeReach& reach, const std::string& group);
+  static std::vector<canary::Reply> of_group(const canary::Reached& reach, const std::string& group);
   double tried(const std::string& group) const;
   /// Adds the scan with that name: its targets, and leaks that no connection has shown yet.
-  static void add_scan(const NodeReach& reach, const std::string& name, const std::string& address,
+  static void add_scan(const canary::Reached& reach, const std::string& name, const std::string& address,
                        LeakEvidence& evidence);
   /// Whether a scan has found a port of the peer's that is open, by the same means.
-  static bool scan_found_peer(const NodeReach& reach, const std::string& name);
+  static bool scan_found_peer(const canary::Reached& reach, const std::string& name);
 
   HostAddresses host_;
   std::string looking_address_, peer_address_;
   Canary owners_, peers_, own_;
   Listener owner_, peer_, looking_;
-  std::vector<ReachTarget> targets_;
+  std::vector<canary::Target> targets_;
 };
 
 }  // namespace virtrain::harness

@@ -16,16 +16,16 @@ constexpr const char* disk_driver = "nvme";
 
 }  // namespace
 
-asio::awaitable<std::string> ask_canary(RunContext& context, LiveNode& node, std::string verb,
-                                        nlohmann::json request, std::chrono::milliseconds deadline) {
+asio::awaitable<std::string> lines_of_canary(RunContext& context, LiveNode& node, std::string verb,
+                                             std::string request, std::chrono::milliseconds deadline) {
   NodeInput input;
-  input.standard_input = request.dump();
+  input.standard_input = std::move(request);
   std::vector<std::string> argv{node.made.programs.at(canary_program), std::move(verb)};
   co_return co_await run_in_node(context.io, node.agent, std::move(argv), deadline, std::move(input));
 }
 
-asio::awaitable<NodeMemory> memory_in_node(RunContext& context, LiveNode& node,
-                                           std::span<const vmctl::PlacedDevice> devices) {
+asio::awaitable<canary::FoundMemory> memory_in_node(RunContext& context, LiveNode& node,
+                                                    std::span<const vmctl::PlacedDevice> devices) {
   std::vector<std::string> addresses;
   bool is_disk = false;
   const auto functions = co_await node.agent->pci_functions();
@@ -42,27 +42,25 @@ asio::awaitable<NodeMemory> memory_in_node(RunContext& context, LiveNode& node,
     co_await run_in_node(context.io, node.agent, std::move(load), command_deadline);
   }
   for (int tries = is_disk ? 30 : 1; true; --tries) {
-    auto request = memory_request(addresses);
-    auto memory =
-        parse_memory(co_await ask_canary(context, node, "memory", std::move(request), canary_work_deadline));
+    canary::MemoryRequest request{addresses};
+    auto memory = co_await ask_canary(context, node, std::move(request), canary_work_deadline);
     if (!memory.paths.empty() || tries <= 1) { co_return memory; }
     std::vector<std::string> wait{"sleep", "1"};  // the driver finds its namespaces in the background
     co_await run_in_node(context.io, node.agent, std::move(wait), command_deadline);
   }
 }
 
-asio::awaitable<NodeFill> fill_in_node(RunContext& context, LiveNode& node, std::vector<std::string> paths,
-                                       const Canary& canary) {
-  auto request = fill_request(paths, canary, canary_work_seconds);
-  co_return parse_fill(co_await ask_canary(context, node, "fill", std::move(request), canary_work_deadline));
+asio::awaitable<canary::Filled> fill_in_node(RunContext& context, LiveNode& node,
+                                             std::vector<std::string> paths, const Canary& canary) {
+  canary::FillRequest request{std::move(paths), canary.text, canary_work_seconds};
+  co_return co_await ask_canary(context, node, std::move(request), canary_work_deadline);
 }
 
-asio::awaitable<NodeSearch> search_in_node(RunContext& context, LiveNode& node,
-                                           std::vector<std::string> paths, const Canary& canary,
-                                           std::uint64_t bytes) {
-  auto request = search_request({canary}, paths, bytes, canary_work_seconds);
-  co_return parse_search(
-      co_await ask_canary(context, node, "search", std::move(request), canary_work_deadline));
+asio::awaitable<canary::Searched> search_in_node(RunContext& context, LiveNode& node,
+                                                 std::vector<std::string> paths, const Canary& canary,
+                                                 std::uint64_t bytes) {
+  canary::SearchRequest request{{{canary.name, canary.text}}, std::move(paths), bytes, canary_work_seconds};
+  co_return co_await ask_canary(context, node, std::move(request), canary_work_deadline);
 }
 
 }  // namespace virtrain::harness

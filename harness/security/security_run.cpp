@@ -179,7 +179,7 @@ class SecurityArmRun {
       if (one.canary == control.name) { continue; }
       evidence.leaks.push_back(
           one.canary + " in " +
-          words_of(NodeFinding{one.canary, one.path.string(), one.count, one.first, one.last}));
+          words_of(canary::Finding{one.canary, one.path.string(), one.count, one.first, one.last}));
     }
     if (found.unreadable > 0) { evidence.limits = counted(found.unreadable, "file") + " could not be read"; }
     tell(to_record(evidence, leftovers_probe, "the host after both tenants"));

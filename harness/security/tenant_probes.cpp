@@ -75,11 +75,10 @@ class TenantProbes {
     tell(evidence, name, tenants);
   }
 
-  asio::awaitable<NodeSearch> search(std::vector<Canary> canaries, std::vector<std::string> roots,
-                                     std::uint64_t bytes) {
-    auto request = search_request(canaries, roots, bytes, search_seconds);
-    co_return parse_search(
-        co_await ask_canary(context_, *looking_, "search", std::move(request), search_deadline));
+  asio::awaitable<canary::Searched> search(std::vector<Canary> canaries, std::vector<std::string> roots,
+                                           std::uint64_t bytes) {
+    canary::SearchRequest request{texts_of(canaries), std::move(roots), bytes, search_seconds};
+    co_return co_await ask_canary(context_, *looking_, std::move(request), search_deadline);
   }
 
   asio::awaitable<void> network(std::string at_owner, std::string at_host) {
@@ -87,13 +86,11 @@ class TenantProbes {
     try {
       NetworkProbes probes(read_host_addresses(), looking_->placement->address, peer_->placement->address);
       for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
-        listener.said =
-            parse_listener(co_await ask_canary(context_, *node, "listen", listener.request, canary_deadline));
+        listener.said = co_await ask_canary(context_, *node, listener.request, canary_deadline);
       }
       const bool own_kernel = looking_->made.has_own_kernel;
       auto request = probes.request(own_kernel);
-      const auto reach =
-          parse_reach(co_await ask_canary(context_, *looking_, "reach", std::move(request), reach_deadline));
+      const auto reach = co_await ask_canary(context_, *looking_, std::move(request), reach_deadline);
       for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
         tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
       }
@@ -142,9 +139,9 @@ class TenantProbes {
 
   asio::awaitable<LeakEvidence> devices() {
     const bool own_kernel = looking_->made.has_own_kernel;
-    auto request = functions_request(own_kernel ? functions_of_machine() : std::vector<std::string>{});
-    const auto seen = parse_functions(
-        co_await ask_canary(context_, *looking_, "functions", std::move(request), canary_deadline));
+    canary::FunctionsRequest request;
+    if (own_kernel) { request.known = functions_of_machine(); }
+    const auto seen = co_await ask_canary(context_, *looking_, std::move(request), canary_deadline);
     co_return foreign_devices(seen, own_kernel);
   }
 
@@ -175,7 +172,8 @@ class TenantProbes {
   asio::awaitable<void> leave_secret() {
     NodeInput input;
     input.environment["VIRTRAIN_SECRET"] = canaries_.secret.text;
-    input.standard_input = search_request({canaries_.secret}, {"/dev/null"}, 1, 1).dump();
+    const canary::SearchRequest request{texts_of({canaries_.secret}), {"/dev/null"}, 1, 1};
+    input.standard_input = request_text(request);
     std::vector<std::string> argv{owner_->made.programs.at(canary_program), "search"};
     co_await run_in_node(context_.io, owner_->agent, std::move(argv), canary_deadline, std::move(input));
     std::vector<std::string> files{"/tmp/secret", "/dev/shm/secret"};

@@ -18,6 +18,28 @@ struct DescribedNode {
   VIRTRAIN_FIELD(std::string, name, "n1", .text = "Name");
 };
 
+VIRTRAIN_ENUM_CLASS(Bus, pci, usb)
+
+struct DescribedPort {
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::uint16_t, number, 0, .text = "Number of the port");
+  VIRTRAIN_FIELD(std::optional<std::string>, name, {}, .text = "Name", .most_bytes = 4);
+};
+
+struct DescribedCard {
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::uint64_t, bytes, 0, .text = "Memory");
+  VIRTRAIN_FIELD(Bus, bus, Bus::pci, .text = "Bus", .may_lack = true);
+  VIRTRAIN_FIELD(std::vector<DescribedPort>, ports, {}, .text = "Ports", .most_items = 2);
+  VIRTRAIN_FIELD(std::vector<std::int64_t>, lanes, {}, .text = "Lanes", .least = 1, .most = 16,
+                 .may_lack = true);
+};
+
+std::string refusal_of_card(const json& object) {
+  DescribedCard card;
+  return read_record(object, card);
+}
+
 std::string refusal_of(const json& object) {
   DescribedNode node;
   return read_record(object, node);
@@ -55,6 +77,40 @@ TEST_CASE(
   CHECK(record_json(DescribedNode()) ==
         json{{"vcpus", 1}, {"share", nullptr}, {"model", nullptr}, {"name", "n1"}});
   CHECK(settings_json(DescribedNode()) == json{{"vcpus", 1}});
+}
+
+TEST_CASE("lists of records, enumerations and whole numbers of every width are written and read back") {
+  const DescribedCard card{UINT64_MAX, Bus::usb, {{65'535, "eth0"}, {1, {}}}, {1, 16}};
+  const auto text = message_json(card).dump();
+  CHECK(text == R"({"bus":"usb","bytes":18446744073709551615,"lanes":[1,16],)"
+                R"("ports":[{"name":"eth0","number":65535},{"number":1}]})");
+  DescribedCard read;
+  CHECK(read_record(json::parse(text), read).empty());
+  CHECK(message_json(read).dump() == text);
+}
+
+TEST_CASE("a number is never cut or rounded to fit, and a list or text has no more than its row says") {
+  CHECK(refusal_of_card({{"bytes", 1}, {"ports", json::array()}}).empty());  // what may lack has its default
+  for (const json& bad : {json(-1), json(1.0), json(18446744073709551616.0), json("1"), json(nullptr)}) {
+    INFO(bad.dump());
+    CHECK(refusal_of_card({{"bytes", bad}, {"ports", json::array()}}) == "'bytes' must be a whole number");
+  }
+  const auto ports = [](const json& list) { return refusal_of_card({{"bytes", 1}, {"ports", list}}); };
+  const json port{{"number", 1}};
+  CHECK(ports({port, port}).empty());
+  CHECK(ports({port, port, port}) == "'ports' must be a list of at most 2, each an object");
+  for (const json& bad : {json{{"number", 65'536}}, json{{"number", -1}},
+                          json{{"number", 1}, {"name", "eth10"}}, json(7), json::object()}) {
+    INFO(bad.dump());
+    CHECK_FALSE(ports({port, bad}).empty());
+  }
+  CHECK_FALSE(ports(port).empty());
+  const auto with = [](const char* name, const json& value) {
+    return refusal_of_card({{"bytes", 1}, {"ports", json::array()}, {name, value}});
+  };
+  CHECK(with("bus", "isa") == "'bus' must be pci or usb");
+  CHECK_FALSE(with("bus", 0).empty());
+  CHECK(with("lanes", {16, 17}) == "'lanes' must be a list, each a whole number from 1 to 16");
 }
 
 TEST_CASE("every row of the workload says what its readers need") {

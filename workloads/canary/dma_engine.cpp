@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
+#include "workloads/canary/requests.h"
 
 namespace virtrain::canary {
 namespace {
@@ -74,7 +75,7 @@ std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>
   const auto end = std::chrono::steady_clock::now() + time;
   std::vector<BusRead> reads;
   for (const auto& range : ranges) {
-    BusRead read{range.name, 0, range.bytes, {}, {}};
+    BusRead read{.total = range.bytes, .name = range.name.substr(0, most_path_bytes)};
     const auto pages = std::max<std::uint64_t>(1, range.bytes / LockedPage::size);
     const auto samples = std::min(pages, most_pages);
     CanarySearch search(canaries);
@@ -84,7 +85,7 @@ std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>
       auto one = engine.read(range.address + page * LockedPage::size, bytes);
       search.feed(one.bytes);
       read.scanned += one.bytes.size();
-      if (!one.refused.empty()) { read.refused = std::move(one.refused); }
+      if (!one.refused.empty()) { read.refused = one.refused.substr(0, most_path_bytes); }
     }
     for (std::size_t i = 0; i < canaries.size(); ++i) {
       if (search.hits()[i].count > 0) { read.found.push_back(canaries[i].name); }

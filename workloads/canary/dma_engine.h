@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/canary_messages.h"
 #include "common/system/locked_page.h"
 #include "common/text/canary.h"
 
@@ -52,19 +53,6 @@ class EduEngine : public DmaEngine {
   char* registers_;
   LockedPage zeros_, page_;
   std::uint64_t zeros_address_, page_address_;
-};
-
-/// Memory to be read by a device.
-struct BusRange {
-  std::string name;
-  std::uint64_t address = 0, bytes = 0;
-};
-/// The bytes of it that a device has read.
-struct BusRead {
-  std::string name;
-  std::uint64_t scanned = 0, total = 0;
-  std::vector<std::string> found;  ///< names of canaries
-  std::string refused = {};        ///< why it could not be told to read some page, which is not `scanned`
 };
 
 /// Some pages of each range, from its first to its last: all pages of a region hold the same canary, and an

@@ -55,16 +55,17 @@ bool sees_planted_function() {
 
 }  // namespace
 
-SeenFunctions see_functions(const fs::path& root, const std::vector<std::string>& known) {
-  SeenFunctions seen;
-  seen.control = sees_planted_function();
-  seen.others = all_below(root);
-  seen.total = seen.others.size();
-  std::erase_if(seen.others, [&](const auto& one) {
+Functions see_functions(const fs::path& root, const std::vector<std::string>& known) {
+  Functions seen{.control = sees_planted_function(), .functions = all_below(root)};
+  seen.total = seen.functions.size();
+  std::erase_if(seen.functions, [&](const auto& one) {
     return std::any_of(known.begin(), known.end(),
                        [&](const auto& model) { return one.model.starts_with(model); });
   });
-  std::sort(seen.others.begin(), seen.others.end(), [](const auto& a, const auto& b) {
+  seen.others = seen.functions.size();
+  seen.opened = static_cast<std::uint64_t>(std::count_if(
+      seen.functions.begin(), seen.functions.end(), [](const auto& one) { return !one.opened.empty(); }));
+  std::sort(seen.functions.begin(), seen.functions.end(), [](const auto& a, const auto& b) {
     return std::tuple(a.opened.empty(), a.address) < std::tuple(b.opened.empty(), b.address);
   });
   return seen;

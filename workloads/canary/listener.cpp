@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
 #include "common/error.h"
@@ -29,9 +30,9 @@ bool bind_and_listen(int socket, const Address& address) {
 }
 
 /// On all addresses of both families; where the kernel has no IPv6, of one.
-UniqueFd listen_on(int port) {
+UniqueFd listen_on(std::uint16_t port) {
   constexpr int kind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-  const auto network_port = htons(static_cast<std::uint16_t>(port));
+  const auto network_port = htons(port);
   UniqueFd socket(::socket(AF_INET6, kind, 0));
   if (socket) {
     const int no = 0;
@@ -81,7 +82,7 @@ void broadcast(int raw, const Interface& device, const std::string& canary) {
 Listener::Listener(const ListenRequest& request)
     : request_(request), device_(interface_with(request.address)) {
   if (!request.alias.empty()) { add_address(device_, request.alias); }
-  for (const int port : request.ports) { listening_.push_back(listen_on(port)); }
+  for (const auto port : request.ports) { listening_.push_back(listen_on(port)); }
   if (auto socket = listen_on_vsock(request.vsock_port)) {
     listening_.push_back(std::move(socket));
     vsock_ = true;
@@ -93,7 +94,7 @@ Listener::Listener(const ListenRequest& request)
 void Listener::serve() {
   std::vector<pollfd> events;
   for (const auto& socket : listening_) { events.push_back({socket.get(), POLLIN, 0}); }
-  const auto end = Clock::now() + request_.time;
+  const auto end = Clock::now() + std::chrono::seconds(request_.seconds.value_or(120));
   auto next = Clock::now();
   while (Clock::now() < end) {
     if (Clock::now() >= next) {

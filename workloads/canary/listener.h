@@ -1,26 +1,17 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "common/files/unique_fd.h"
+#include "common/model/canary_messages.h"
 #include "workloads/canary/interface.h"
 
 namespace virtrain::canary {
 
 /// Ethernet type of the frames in which a listener broadcasts its canary: for experiments in a local network.
 inline constexpr std::uint16_t canary_frame_type = 0x88b5;
-
-struct ListenRequest {
-  std::string address;     ///< of this node in its tenant's network
-  std::string alias;       ///< one more, which no other tenant has; empty: none
-  std::vector<int> ports;  ///< of TCP, on all addresses of both families
-  unsigned vsock_port = 0;
-  std::string canary;  ///< greets whoever connects, and is broadcast
-  std::chrono::seconds time{120};
-};
 
 /// Services that a tenant's node offers for that long to whoever reaches it.
 class Listener {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "common/model/canary_messages.h"
+
 namespace virtrain::canary {
 
 /// A memory region of a PCI function, and where it is on the bus.
@@ -25,12 +27,6 @@ std::vector<std::filesystem::path> device_memory(const std::filesystem::path& ro
 /// Whether a disk has something of its owner's in its first or last MiB, where partition tables and file
 /// systems begin: anything but zeros and canaries. Throws Error.
 bool holds_data(const std::filesystem::path& disk);
-
-/// How much of it holds the canary now.
-struct Filled {
-  std::uint64_t bytes = 0, total = 0;
-  bool read_back = false;  ///< of a GPU: the canary was found everywhere before the memory was given back
-};
 
 /// Fills a file, a disk or a device's memory in sysfs from its start with the canary, to its end if there is
 /// time; behind each copy stands the number of its page, so that what is found elsewhere says where it was

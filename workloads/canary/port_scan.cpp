@@ -106,7 +106,8 @@ PortScanner::PortScanner(const Interface& device, const in_addr& source,
     if (!is_ipv6) { asked.from = bytes_of(source); }
     if (is_ipv6 && device.link_local) { asked.from = bytes_of(*device.link_local); }
     ether_header ethernet{};
-    std::copy(target.mac.begin(), target.mac.end(), ethernet.ether_dhost);
+    const auto mac = parse_mac(target.mac);
+    std::copy(mac.begin(), mac.end(), ethernet.ether_dhost);
     std::copy(device.mac.begin(), device.mac.end(), ethernet.ether_shost);
     ethernet.ether_type = htons(is_ipv6 ? ETHERTYPE_IPV6 : ETHERTYPE_IP);
     append(asked.ethernet, ethernet);
@@ -185,7 +186,7 @@ void PortScanner::take(std::string_view frame) {
 std::vector<ScannedPorts> PortScanner::report() const {
   std::vector<ScannedPorts> all;
   for (const auto& asked : targets_) {
-    ScannedPorts one{asked.target.name, asked.scanned, port_count(asked), {}, {}};
+    ScannedPorts one{asked.target.name, asked.scanned, port_count(asked), asked.answers.size(), {}, {}};
     for (const auto& [port, is_open] : asked.answers) { (is_open ? one.open : one.closed).push_back(port); }
     all.push_back(std::move(one));
   }

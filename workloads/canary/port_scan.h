@@ -7,25 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "common/model/canary_messages.h"
 #include "workloads/canary/interface.h"
 
 namespace virtrain::canary {
-
-/// TCP ports of one node to be asked.
-struct ScanTarget {
-  std::string name;     ///< what the report calls it
-  std::string address;  ///< IPv4, or IPv6 link-local
-  Mac mac = {};
-  std::vector<std::uint16_t> ports = {};  ///< empty: all, 1 to 65535
-};
-
-/// The answers of one node.
-struct ScannedPorts {
-  std::string name;
-  std::size_t scanned = 0;                  ///< ports that were asked at least once
-  std::size_t total = 0;                    ///< ports that were to be asked
-  std::vector<std::uint16_t> open, closed;  ///< those that answered: with a listener, and by a refusal
-};
 
 /// Asks every port with a SYN in a frame to the node's own MAC: so all ports take seconds, need no connection
 /// of this kernel's each, and reach a node that does not answer ARP. Pure, but for what send() is given.

@@ -19,7 +19,9 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
+#include "common/text/canary.h"
 #include "workloads/canary/listener.h"
+#include "workloads/canary/port_scan.h"
 
 namespace virtrain::canary {
 namespace {
@@ -31,8 +33,8 @@ constexpr std::chrono::milliseconds question_period{500};
 constexpr std::chrono::seconds last_answers{1};
 
 std::string name_of_canary(const ReachRequest& request, std::string_view bytes) {
-  for (const auto& one : request.canaries) {
-    if (bytes.find(one.text) != std::string_view::npos) { return one.name; }
+  for (const auto& [name, text] : request.canaries) {
+    if (bytes.find(text) != std::string_view::npos) { return name; }
   }
   return "";
 }
@@ -48,20 +50,21 @@ struct Attempt {
 class Reach {
  public:
   explicit Reach(const ReachRequest& request) : request_(request) {
-    const auto needs_device = [](const Target& one) { return one.kind != Target::Kind::vsock; };
+    const auto needs_device = [](const Target& one) { return one.kind != TargetKind::vsock; };
     if (std::any_of(request.targets.begin(), request.targets.end(), needs_device)) {
       device_ = interface_with(request.address);
     }
   }
 
-  ReachReport run() {
+  Reached run() {
     if (device_) {
       open_listeners();
       scanner_.emplace(*device_, parse_ipv4(request_.source), request_.scans);
     }
     const auto begin = Clock::now();
-    const auto latest = begin + std::max(request_.time, request_.scan_time);
-    auto end = begin + request_.time;
+    const std::chrono::milliseconds time(request_.milliseconds.value_or(4000));
+    const auto latest = begin + std::max(time, scan_time);
+    auto end = begin + time;
     auto ask = begin;
     while (Clock::now() < end) {
       if (is_scanning()) {
@@ -111,14 +114,14 @@ class Reach {
     socklen_t length = 0;
     int family = 0;
     const auto port = htons(static_cast<std::uint16_t>(target.port));
-    if (target.kind == Target::Kind::tcp4) {
+    if (target.kind == TargetKind::tcp4) {
       sockaddr_in to{};
       to.sin_family = AF_INET;
       to.sin_port = port;
       to.sin_addr = parse_ipv4(target.address);
       family = AF_INET;
       std::memcpy(&storage, &to, length = sizeof to);
-    } else if (target.kind == Target::Kind::tcp6) {
+    } else if (target.kind == TargetKind::tcp6) {
       sockaddr_in6 to{};
       to.sin6_family = AF_INET6;
       to.sin6_port = port;
@@ -135,7 +138,7 @@ class Reach {
       std::memcpy(&storage, &to, length = sizeof to);
     }
     UniqueFd socket(::socket(family, kind, 0));
-    if (socket && target.kind == Target::Kind::tcp4) {
+    if (socket && target.kind == TargetKind::tcp4) {
       sockaddr_in from{};
       from.sin_family = AF_INET;
       from.sin_addr = parse_ipv4(request_.source);
@@ -172,12 +175,12 @@ class Reach {
   void ask_all() {
     for (const auto& target : request_.targets) {
       const auto is_tried = [&](const Attempt& one) { return one.target == &target; };
-      if (target.kind <= Target::Kind::vsock && !answered_.contains(target.name + " ") &&
+      if (target.kind <= TargetKind::vsock && !answered_.contains(target.name + " ") &&
           std::none_of(attempts_.begin(), attempts_.end(), is_tried)) {
         begin(target);
       }
-      if (target.kind == Target::Kind::arp) { ask_arp(target); }
-      if (target.kind == Target::Kind::ping6) { ask_ping(target); }
+      if (target.kind == TargetKind::arp) { ask_arp(target); }
+      if (target.kind == TargetKind::ping6) { ask_ping(target); }
     }
   }
 
@@ -293,7 +296,7 @@ class Reach {
     std::copy_n(reply.arp_sha, mac.size(), mac.begin());
     if (mac == device_->mac) { return; }
     for (const auto& target : request_.targets) {
-      if (target.kind == Target::Kind::arp && parse_ipv4(target.address).s_addr == sender.s_addr) {
+      if (target.kind == TargetKind::arp && parse_ipv4(target.address).s_addr == sender.s_addr) {
         answer(target, "replied", mac_text(mac), "");
       }
     }
@@ -313,9 +316,7 @@ class Reach {
                            std::memcmp(&*device_->link_local, &from.sin6_addr, sizeof from.sin6_addr) == 0;
       if (reply.icmp6_type != ICMP6_ECHO_REPLY || is_ours) { continue; }
       for (const auto& target : request_.targets) {
-        if (target.kind == Target::Kind::ping6) {
-          answer(target, "replied", address_text(from.sin6_addr), "");
-        }
+        if (target.kind == TargetKind::ping6) { answer(target, "replied", address_text(from.sin6_addr), ""); }
       }
     }
   }
@@ -326,12 +327,12 @@ class Reach {
   UniqueFd packets_, pings_;
   std::optional<PortScanner> scanner_;
   std::set<std::string> answered_, failed_;
-  ReachReport report_;
+  Reached report_;
 };
 
 }  // namespace
 
-ReachReport try_to_reach(const ReachRequest& request) {
+Reached try_to_reach(const ReachRequest& request) {
   return Reach(request).run();
 }
 

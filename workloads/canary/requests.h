@@ -1,57 +1,63 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
-#include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "common/error.h"
 #include "common/files/file_search.h"
-#include "workloads/canary/dma_engine.h"
-#include "workloads/canary/functions.h"
-#include "workloads/canary/listener.h"
-#include "workloads/canary/reach.h"
+#include "common/model/canary_messages.h"
+#include "common/text/canary.h"
+#include "common/text/described_json.h"
+#include "common/text/json.h"
 
-// virtrain-canary takes requests on standard input and answers them: JSON, one object. A request carries the
-// canaries, so that none is in a command line, which other users may see.
+// virtrain-canary takes one request on standard input and answers it with one record.
 
 namespace virtrain::canary {
 
-struct SearchRequest {
-  std::vector<Canary> canaries;
-  std::vector<std::filesystem::path> roots;
-  SearchLimits limits;
-};
-struct FillRequest {
-  std::vector<std::filesystem::path> paths;
-  std::string canary;
-  std::chrono::seconds time{120};  ///< for each of them
-};
+/// Bytes that an answer keeps of a path, a name or a reason: many of them have to fit into a record.
+inline constexpr std::size_t most_path_bytes = 160;
 
-/// Pages that a device of the node reads by itself.
-struct PeerRequest {
-  std::vector<Canary> canaries;
-  std::string control;                     ///< one of their names: planted in this process's own memory
-  std::vector<std::filesystem::path> own;  ///< memory regions of other devices that the node has
-  std::vector<BusRange> ranges;            ///< that are not the node's
-  std::chrono::seconds time{120};
-};
+/// Throws Error(bad_input) where one of them is no canary.
+std::vector<Canary> canaries_of(const CanaryTexts& texts);
 
-/// All throw Error(bad_input) for what is no such request.
-SearchRequest search_request(const nlohmann::json& request);
-FillRequest fill_request(const nlohmann::json& request);
-/// The PCI functions whose memory is asked for.
-std::vector<std::string> memory_request(const nlohmann::json& request);
-/// The models that are no others', as see_functions() has them.
-std::vector<std::string> functions_request(const nlohmann::json& request);
-PeerRequest peer_request(const nlohmann::json& request);
-ListenRequest listen_request(const nlohmann::json& request);
-ReachRequest reach_request(const nlohmann::json& request);
+/// Throws Error(bad_input) for what is no such request.
+template <typename Request>
+Request read_request(const std::string& text) {
+  const auto operation = std::string("read the request to ") + Request::verb;
+  const auto json = parse_json(text, operation, ErrorCode::bad_input);
+  Request request;
+  auto refusal = read_record(json, request);
+  if constexpr (requires { request.contradiction(); }) {
+    const char* const field = refusal.empty() ? request.contradiction() : nullptr;
+    if (field != nullptr) { refusal = std::string("'") + field + "' is odd"; }
+  }
+  if (!refusal.empty()) { throw Error(operation, ErrorCode::bad_input, refusal); }
+  if constexpr (requires { request.canaries; }) { canaries_of(request.canaries); }
+  return request;
+}
 
-/// At most so many findings, for a record has a limit; the others are counted.
-nlohmann::json to_json(const SearchReport& report);
-nlohmann::json to_json(const ReachReport& report);
-nlohmann::json to_json(const SeenFunctions& seen);
-nlohmann::json to_json(const BusRead& read);
+/// The record without what its lists have beyond their bounds.
+template <DescribedRecord Record>
+Record shortened(Record record) {
+  for_each_field<Record>([&](const auto& field) {
+    auto& value = record.*field.member;
+    if constexpr (is_list<std::remove_cvref_t<decltype(value)>>) {
+      if (value.size() > field.is.most_items) { value.resize(field.is.most_items); }
+      if constexpr (DescribedRecord<typename std::remove_cvref_t<decltype(value)>::value_type>) {
+        for (auto& item : value) { item = shortened(std::move(item)); }
+      }
+    }
+  });
+  return record;
+}
+
+/// The fields of its record, which has a limit.
+template <typename Answer>
+nlohmann::json answer_json(Answer answer) {
+  return message_json(shortened(std::move(answer)));
+}
+
+Searched answer_of(const SearchReport& report);
 
 }  // namespace virtrain::canary

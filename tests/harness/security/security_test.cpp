@@ -14,6 +14,7 @@
 #include "harness/security/killed_run.h"
 #include "harness/security/network_probes.h"
 #include "harness/trial/live_nodes.h"
+#include "tests/support/canary_lines.h"
 #include "tests/support/catch.h"
 #include "vmctl/api/local_host.h"
 
@@ -66,13 +67,13 @@ TEST_CASE("a guest's own ports are the agent's and the planted one, and any othe
 TEST_CASE("what a node says of a search is read strictly") {
   const std::string good =
       R"({"record":"searched","scanned_bytes":50,"total_bytes":200,"found":[{"canary":"own","path":"/tmp/x","count":1,"first":3,"last":3},{"canary":"theirs","path":"/dev/v\u001bda","count":9,"first":4096,"last":8192}]})";
-  const auto evidence = evidence_of(parse_search("noise\n" + good + "\n"), {"own"});
+  const auto evidence = evidence_of(read_answer<canary::SearchRequest>("noise\n" + good + "\n"), {"own"});
   CHECK(evidence.control == true);
   REQUIRE(evidence.leaks.size() == 1);
   CHECK_THAT(evidence.leaks[0], Contains("theirs in ") && Contains("9 times in bytes 4096 to 8192"));
   CHECK(evidence.leaks[0].find('\x1b') == std::string::npos);
   CHECK(evidence.scanned / evidence.total == 0.25);
-  CHECK(evidence_of(parse_search(good), {"own", "image"}).control == false);
+  CHECK(evidence_of(read_answer<canary::SearchRequest>(good), {"own", "image"}).control == false);
   for (const char* bad :
        {"", "{}", R"({"record":"searched"})",
         R"({"record":"searched","scanned_bytes":-1,"total_bytes":2,"found":[]})",
@@ -80,20 +81,96 @@ TEST_CASE("what a node says of a search is read strictly") {
         R"({"record":"searched","scanned_bytes":1,"total_bytes":2,"found":{}})",
         R"({"record":"searched","scanned_bytes":1,"total_bytes":2,"found":[{"canary":7}]})"}) {
     CAPTURE(bad);
-    CHECK_THROWS_AS(parse_search(bad), Error);
+    CHECK_THROWS_AS(read_answer<canary::SearchRequest>(bad), Error);
   }
-  CHECK_THROWS_AS(parse_listener(R"({"record":"listening","mac":"a","link_local":"b","vsock":1})"), Error);
-  CHECK_THROWS_AS(parse_reach(R"({"record":"reached","answers":[],"heard":[7],"failed":[],"scans":[]})"),
+  CHECK_THROWS_AS(
+      read_answer<canary::ListenRequest>(R"({"record":"listening","mac":"a","link_local":"b","vsock":1})"),
+      Error);
+  CHECK_THROWS_AS(read_answer<canary::ReachRequest>(
+                      R"({"record":"reached","answers":[],"heard":[7],"failed":[],"scans":[]})"),
                   Error);
   const std::string scan =
       R"({"record":"reached","answers":[],"heard":[],"failed":[],"scans":[{"target":"s","scanned":2,"total":2,"answered":1,"open":[22],"closed":[]}]})";
-  CHECK(parse_reach(scan).scans.at(0).open == std::vector<std::uint64_t>{22});
+  CHECK(read_answer<canary::ReachRequest>(scan).scans.at(0).open == std::vector<std::uint16_t>{22});
   for (const auto& [good_part, bad] : {std::pair{"[22]", "[65536]"}, std::pair{"[22]", "[-1]"},
                                        std::pair{"[22]", "7"}, std::pair{"\"total\":2", "\"total\":1"}}) {
     auto odd = scan;
     odd.replace(odd.find(good_part), std::string(good_part).size(), bad);
-    CHECK_THROWS_AS(parse_reach(odd), Error);
+    CHECK_THROWS_AS(read_answer<canary::ReachRequest>(odd), Error);
   }
+}
+
+TEST_CASE("requests to virtrain-canary and its answers have the bytes that they always had") {
+  using namespace canary;
+  const Canary own{"tenant-b's own", "vt-canary-aaaaaaaaaaaaaaaaaaaaaa"};
+  const Canary theirs{"tenant-a's canary", "vt-canary-bbbbbbbbbbbbbbbbbbbbbb"};
+  const auto both = texts_of({own, theirs});
+  CHECK(request_text(SearchRequest{both, {"/dev/shm", "/tmp"}, UINT64_MAX, 180}) == test::search_line);
+  CHECK(request_text(MemoryRequest{{"0000:00:05.0"}}) == test::memory_line);
+  CHECK(request_text(PeerRequest{
+            both,
+            own.name,
+            {"/sys/bus/pci/devices/0000:00:06.0/resource2"},
+            {{"0000:03:00.0 region 2", 0xfffffffffffff000, 4 << 20}, {"memory of the host", 0x1000, 4096}},
+            60}) == test::peer_line);
+  CHECK(request_text(FunctionsRequest{{"0x8086:0x29c0", "0x1af4:0x10"}}) == test::functions_line);
+  CHECK(request_text(FillRequest{{"/dev/nvme0n1"}, own.text, 240}) == test::fill_line);
+  CHECK(request_text(ListenRequest{"10.77.0.1", "10.77.200.1", {1024, 40'000}, 47'101, own.text}) ==
+        test::listen_line);
+  using enum TargetKind;
+  CHECK(request_text(ReachRequest{
+            "10.77.0.1",
+            "10.77.200.3",
+            {{tcp4, "tcp/10.77.200.1 port 22", "10.77.200.1", 22},
+             {tcp6, "ipv6/fe80::a port 22", "fe80::a", 22},
+             {vsock, "vsock/CID 3 port 47101", "", 47'101, 3},
+             {arp, "arp/10.77.200.1", "10.77.200.1"},
+             {ping6, "ping/ff02::1", "ff02::1"}},
+            both,
+            {{"tcp-scan", "10.77.200.1", "52:54:00:00:00:0a"},
+             {"tcp-scan-control", "10.77.200.2", "52:54:00:00:00:0b", {1024, 40'000}}}}) == test::reach_line);
+
+  CHECK(read_answer<SearchRequest>(test::searched_line).found.at(1).last == (std::uint64_t{1} << 53) + 1);
+  CHECK(read_answer<MemoryRequest>(test::found_memory_line).paths.size() == 1);
+  CHECK_THAT(read_answer(test::peer_reads_line, PeerRequest{.ranges{{}}}).foreign.at(0).refused,
+             Contains("not permitted"));
+  CHECK(read_answer<FunctionsRequest>(test::functions_seen_line).functions.size() == 2);
+  CHECK(read_answer<FillRequest>(test::filled_line).total == 7);
+  CHECK(read_answer<ListenRequest>(test::listening_line).link_local == "fe80::a");
+  CHECK(read_answer<ReachRequest>(test::reached_line).scans.at(1).closed.size() == 1);
+}
+
+TEST_CASE("what a node answers beyond every bound is refused, and no number is rounded to fit") {
+  const auto searched = [](const std::string& scanned, const std::string& total, const std::string& found) {
+    return fmt::format(R"({{"record":"searched","scanned_bytes":{},"total_bytes":{},"found":[{}]}})", scanned,
+                       total, found);
+  };
+  const auto refusal = [&](const std::string& line) -> std::string {
+    try {
+      read_answer<canary::SearchRequest>(line);
+      return "";
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::trial_failed);
+      return error.what();
+    }
+  };
+  CHECK(refusal(searched("18446744073709551615", "18446744073709551615", "")).empty());
+  // The same as real numbers.
+  CHECK_THAT(refusal(searched("9007199254740993", "9007199254740992", "")), Contains("'scanned_bytes'"));
+  for (const char* number : {"18446744073709551616", "1e3", "2.0", "-1", "\"1\"", "null"}) {
+    CAPTURE(number);
+    CHECK_THAT(refusal(searched(number, "18446744073709551615", "")), Contains("'scanned_bytes'"));
+  }
+  const auto finding = [](std::size_t bytes) {
+    return fmt::format(R"({{"canary":"c","path":"{}","count":1,"first":0,"last":0}})",
+                       std::string(bytes, 'p'));
+  };
+  CHECK(refusal(searched("1", "2", finding(200))).empty());
+  CHECK_THAT(refusal(searched("1", "2", finding(201))), Contains("'found'"));
+  std::string many = finding(1);
+  for (int i = 1; i < 8; ++i) { many += "," + finding(1); }
+  CHECK(refusal(searched("1", "2", many)).empty());
+  CHECK_THAT(refusal(searched("1", "2", many + "," + finding(1))), Contains("a list of at most 8"));
 }
 
 TEST_CASE("a gate: a leak is 1, an inconclusive probe 5, what is not possible none of these") {
@@ -111,9 +188,9 @@ TEST_CASE("what a tenant finds in a device: the share, its own canary as control
   vmctl::PlacedDevice disk;
   disk.grant.address = "0000:00:11.0";
   disk.name = "NVMe";
-  constexpr double mib = 1 << 20;
-  const NodeFill filled{12 * mib, 16 * mib};
-  NodeSearch search{16 * mib, 16 * mib, {}};
+  constexpr std::uint64_t mib = 1 << 20;
+  const canary::Filled filled{12 * mib, 16 * mib};
+  canary::Searched search{16 * mib, 16 * mib, {}};
   const auto clean = device_evidence(disk, filled, search, true);
   CHECK(judge(clean) == LeakResult::not_found);
   CHECK(clean.scanned / clean.total == 0.75);  // where the first tenant wrote nothing, nothing can be found
@@ -145,24 +222,29 @@ TEST_CASE("what a tenant finds in a device: the share, its own canary as control
 }
 
 TEST_CASE("what a node says of a device's memory is read strictly") {
-  const auto memory =
-      parse_memory(R"({"record":"memory","paths":["/dev/nvme0n1"],"holds_data":true,"lacks":""})");
+  const auto memory = read_answer<canary::MemoryRequest>(
+      R"({"record":"memory","paths":["/dev/nvme0n1"],"holds_data":true,"lacks":""})");
   CHECK(memory.paths == std::vector<std::string>{"/dev/nvme0n1"});
   CHECK(memory.holds_data);
   CHECK(memory.lacks.empty());
-  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[7],"holds_data":true,"lacks":""})"), Error);
-  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[],"lacks":""})"), Error);
-  CHECK_THROWS_AS(parse_memory(R"({"record":"memory","paths":[],"holds_data":false,"lacks":7})"), Error);
-  const auto fill = parse_fill(R"({"record":"filled","bytes":5,"total":7,"read_back":true})");
+  CHECK_THROWS_AS(
+      read_answer<canary::MemoryRequest>(R"({"record":"memory","paths":[7],"holds_data":true,"lacks":""})"),
+      Error);
+  CHECK_THROWS_AS(read_answer<canary::MemoryRequest>(R"({"record":"memory","paths":[],"lacks":""})"), Error);
+  CHECK_THROWS_AS(
+      read_answer<canary::MemoryRequest>(R"({"record":"memory","paths":[],"holds_data":false,"lacks":7})"),
+      Error);
+  const auto fill =
+      read_answer<canary::FillRequest>(R"({"record":"filled","bytes":5,"total":7,"read_back":true})");
   CHECK(fill.bytes == 5);
-  CHECK(fill.total_bytes == 7);
+  CHECK(fill.total == 7);
   CHECK(fill.read_back);
   for (const char* bad :
        {R"({"record":"filled","bytes":8,"total":7,"read_back":false})",
         R"({"record":"filled","bytes":-1,"total":7,"read_back":false})",
         R"({"record":"filled","total":7,"read_back":false})", R"({"record":"filled","bytes":5,"total":7})",
         R"({"record":"filled","bytes":5,"total":7,"read_back":1})", ""}) {
-    CHECK_THROWS_AS(parse_fill(bad), Error);
+    CHECK_THROWS_AS(read_answer<canary::FillRequest>(bad), Error);
   }
 }
 
@@ -171,7 +253,7 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
       R"({"record":"functions","total":9,"others":2,"opened":1,"control":true,"functions":[)"
       R"({"address":"0000:41:00.0","model":"0x10de:0x20f1","opened":["resource1"]},)"
       R"({"address":"0000:42:00.0","model":"0x10de:0x20f1","opened":[]}]})";
-  const auto seen = parse_functions(said);
+  const auto seen = read_answer<canary::FunctionsRequest>(said);
   const auto vm = to_record(foreign_devices(seen, true), foreign_devices_probe, "t");
   CHECK(vm.result == "leak");
   CHECK(vm.found == "0000:41:00.0 (0x10de:0x20f1) with resource1; 0000:42:00.0 (0x10de:0x20f1)");
@@ -179,7 +261,7 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
   const auto slice = to_record(foreign_devices(seen, false), foreign_devices_probe, "t");
   CHECK(slice.found == "0000:41:00.0 (0x10de:0x20f1) with resource1");
 
-  NodeFunctions apart{
+  canary::Functions apart{
       .total = 7, .others = 7, .control = true, .functions = {{"0000:41:00.0", "0x10de:0x20f1", {}}}};
   CHECK(judge(foreign_devices(apart, false)) == LeakResult::not_found);
   CHECK(judge(foreign_devices(apart, true)) == LeakResult::leak);
@@ -191,7 +273,7 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
         R"({"record":"functions","total":3,"others":2,"opened":3,"control":true,"functions":[]})",
         R"({"record":"functions","total":3,"others":2,"opened":0,"functions":[]})",
         R"({"record":"functions","total":3,"others":2,"opened":0,"control":true,"functions":[7]})"}) {
-    CHECK_THROWS_AS(parse_functions(bad), Error);
+    CHECK_THROWS_AS(read_answer<canary::FunctionsRequest>(bad), Error);
   }
 }
 
@@ -203,8 +285,11 @@ const std::string peer_answer =
     R"("devices":[{"scanned":32768,"total":65536,"found":["own"],"refused":""}],)"
     R"("foreign":[{"scanned":32768,"total":4194304,"found":[],"refused":""},)"
     R"({"scanned":4096,"total":4096,"found":["own"],"refused":""}]})";
-const std::vector<PeerRange> peer_ranges{{"0000:03:00.0 region 2", 0x8000000000, 4 << 20, true},
-                                         {"memory of the host", 0x1000, 4096}};
+const std::vector<PeerRange> peer_ranges{{{"0000:03:00.0 region 2", 0x8000000000, 4 << 20}, true},
+                                         {{"memory of the host", 0x1000, 4096}}};
+
+/// About as many ranges.
+const canary::PeerRequest peer_request{.ranges{peer_ranges.begin(), peer_ranges.end()}};
 
 vmctl::PlacedDevice engine_of(const char* vendor) {
   vmctl::PlacedDevice device;
@@ -212,7 +297,7 @@ vmctl::PlacedDevice engine_of(const char* vendor) {
   return device;
 }
 
-LeakEvidence peers_of(const NodePeer& seen, const char* vendor = "0x1234") {
+LeakEvidence peers_of(const canary::PeerReads& seen, const char* vendor = "0x1234") {
   return peer_evidence(seen, peer_ranges, "own", engine_of(vendor));
 }
 
@@ -227,7 +312,7 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
   REQUIRE(ranges.size() == 1);  // registers hold no canary
   CHECK(ranges[0].address == peer_ranges[0].address);
   CHECK(ranges[0].name == peer_ranges[0].name);
-  const auto apart = parse_peer(peer_answer, 2);
+  const auto apart = read_answer(peer_answer, peer_request);
   const auto clean = peers_of(apart);
   CHECK(judge(clean) == LeakResult::not_found);
   CHECK(clean.scanned == 32768 + 4096);
@@ -241,7 +326,7 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
   CHECK(leak.result == "leak");
   CHECK(leak.found == "tenant-a's canary in 0000:03:00.0 region 2 (at 0x8000000000)");
 
-  for (const auto control : {&NodePeer::memory, &NodePeer::devices}) {
+  for (const auto control : {&canary::PeerReads::memory, &canary::PeerReads::devices}) {
     auto deaf = apart;
     (deaf.*control)[0].found.clear();
     CHECK(judge(peers_of(deaf)) == LeakResult::inconclusive);
@@ -256,20 +341,20 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
   CHECK(judge(no_known_engine()) == LeakResult::not_possible);
   CHECK_THAT(no_known_engine().lacks, Contains("NVIDIA GPUs"));
 
-  CHECK_THROWS_AS(parse_peer(peer_answer, 3), Error);
-  CHECK_THROWS_AS(parse_peer(R"({"record":"peer","memory":[],"devices":[]})", 0), Error);
+  CHECK_THROWS_AS(read_answer<canary::PeerRequest>(peer_answer), Error);
+  CHECK_THROWS_AS(read_answer<canary::PeerRequest>(R"({"record":"peer","memory":[],"devices":[]})"), Error);
   for (const char* odd :
        {R"("scanned":2,"total":1,"found":[],"refused":"")", R"("scanned":1,"total":1,"found":[])"}) {
-    CHECK_THROWS_AS(
-        parse_peer(fmt::format(R"({{"record":"peer","memory":[{{{}}}],"devices":[],"foreign":[]}})", odd), 0),
-        Error);
+    CHECK_THROWS_AS(read_answer<canary::PeerRequest>(fmt::format(
+                        R"({{"record":"peer","memory":[{{{}}}],"devices":[],"foreign":[]}})", odd)),
+                    Error);
   }
 }
 
 TEST_CASE(
     "what a device could not be told to read limits the result, and where it is all, nothing is known") {
   const std::string why = "map /dev/mem at 0x8000000000: Operation not permitted";
-  auto partly = parse_peer(peer_answer, 2);
+  auto partly = read_answer(peer_answer, peer_request);
   partly.foreign[0] = {0, 4194304, {}, why};
   const auto host_only = peers_of(partly);
   CHECK(judge(host_only) == LeakResult::not_found);
@@ -295,7 +380,7 @@ TEST_CASE("what a run that is killed tells is read back as it was told") {
   CHECK(read.canary.name == run.canary.name);
   CHECK(read.canary.text == run.canary.text);
   CHECK(read.filled.bytes == 96);
-  CHECK(read.filled.total_bytes == 128);
+  CHECK(read.filled.total == 128);
   CHECK(read.filled.read_back);
   run.canary.text = "short";
   CHECK_THROWS_AS(parse_killed_run(line_of(run)), Error);
@@ -323,13 +408,14 @@ TEST_CASE("a GPU's answers become a record as a disk's do") {
   gpu.vendor = vmctl::nvidia;
   gpu.grant.address = "0000:19:00.0";
   gpu.name = "a GPU";
-  const auto filled = parse_fill(R"({"record":"filled","bytes":900,"total":1000,"read_back":true})");
-  const auto nothing =
-      parse_search(R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[]})");
+  const auto filled =
+      read_answer<canary::FillRequest>(R"({"record":"filled","bytes":900,"total":1000,"read_back":true})");
+  const auto nothing = read_answer<canary::SearchRequest>(
+      R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[]})");
   const auto clean = device_evidence(gpu, filled, nothing, filled.read_back);
   CHECK(judge(clean) == LeakResult::not_found);
   CHECK(clean.scanned / clean.total == 0.9);
-  const auto search = parse_search(
+  const auto search = read_answer<canary::SearchRequest>(
       R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[)"
       R"({"canary":"tenant-a's canary","path":"cuda:0000:00:05.0/shared_memory","count":3,"first":16,"last":96}]})");
   const auto leak = to_record(device_evidence(gpu, filled, search, true), device_memory_probe, "b after a");

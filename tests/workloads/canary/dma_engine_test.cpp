@@ -154,7 +154,7 @@ TEST_CASE("a page that an engine could not be told to read is not scanned, and t
   CHECK(half.total == 4 * LockedPage::size);
   CHECK(half.found == std::vector<std::string>{"a"});
   CHECK(half.refused == "map page: Operation not permitted");
-  CHECK(to_json(half).at("refused") == half.refused);
+  CHECK(message_json(half).at("refused") == half.refused);
 }
 
 TEST_CASE("the engine of a known device is found, and an edu made a bus master") {
@@ -198,13 +198,13 @@ TEST_CASE("a request to read by a device names its control and where to read") {
                             {"control", "a"},
                             {"own", {"/sys/x/resource2"}},
                             {"ranges", {{{"name", "r"}, {"address", 0x8000000000}, {"bytes", 4096}}}}};
-  const auto request = peer_request(good);
+  const auto request = read_request<PeerRequest>(good.dump());
   CHECK(request.ranges.at(0).address == 0x8000000000);
   CHECK(request.own.size() == 1);
   auto bad = good;
   bad.erase("control");
-  CHECK_THROWS_AS(peer_request(bad), Error);
+  CHECK_THROWS_AS(read_request<PeerRequest>(bad.dump()), Error);
   bad = good;
   bad["ranges"][0]["address"] = "here";
-  CHECK_THROWS_AS(peer_request(bad), Error);
+  CHECK_THROWS_AS(read_request<PeerRequest>(bad.dump()), Error);
 }

@@ -7,17 +7,39 @@
 #include <fstream>
 
 #include "common/error.h"
+#include "tests/support/canary_lines.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "workloads/canary/functions.h"
 #include "workloads/canary/memory.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;
 using nlohmann::json;
+using virtrain::test::Contains;
 
 namespace {
 
 int fsync_error = 0;
+
+template <typename Request>
+std::string refusal_of(const json& request) {
+  try {
+    read_request<Request>(request.dump());
+    return "";
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::bad_input);
+    return error.what();
+  }
+}
+
+/// As write_record() has it.
+template <typename Answer>
+std::string line_of(const Answer& answer) {
+  auto fields = answer_json(answer);
+  fields.update({{"record", Answer::record}, {"rank", 0}});
+  return fields.dump();
+}
 
 }  // namespace
 
@@ -29,14 +51,59 @@ extern "C" int fsync(int /*fd*/) {
 
 TEST_CASE("requests without what they need, or with what is no canary, are refused") {
   const auto text = make_canary("a").text;
-  CHECK(search_request({{"canaries", {{"a", text}}}, {"roots", {"/tmp"}}}).canaries.size() == 1);
-  CHECK_THROWS_AS(search_request({{"canaries", {{"a", "short"}}}, {"roots", {"/tmp"}}}), Error);
-  CHECK_THROWS_AS(search_request({{"canaries", {{"a", text}}}}), Error);
-  CHECK_THROWS_AS(fill_request(json::object()), Error);
-  CHECK_THROWS_AS(listen_request({{"address", 7}}), Error);
-  const json target{{"kind", "smoke"}, {"name", "x"}};
-  CHECK_THROWS_AS(
-      reach_request({{"address", "10.0.0.1"}, {"targets", {target}}, {"canaries", json::object()}}), Error);
+  CHECK(refusal_of<SearchRequest>({{"canaries", {{"a", text}}}, {"roots", {"/tmp"}}}).empty());
+  CHECK_THAT(refusal_of<SearchRequest>({{"canaries", {{"a", "short"}}}, {"roots", {"/tmp"}}}),
+             Contains("'a' is not a canary"));
+  CHECK_THAT(refusal_of<SearchRequest>({{"canaries", {{"a", text}}}}), Contains("'roots'"));
+  CHECK_THAT(refusal_of<FillRequest>(json::object()), Contains("read the request to fill: 'paths'"));
+  CHECK_THAT(refusal_of<ListenRequest>({{"address", 7}}), Contains("'address' must be text"));
+  json target{{"kind", "arp"}, {"name", "x"}};
+  json reach{{"address", "10.0.0.1"}, {"source", "10.0.0.1"}, {"canaries", json::object()}};
+  reach["targets"] = {target};
+  CHECK(refusal_of<ReachRequest>(reach).empty());
+  target["kind"] = "smoke";
+  reach["targets"] = {target};
+  CHECK_THAT(refusal_of<ReachRequest>(reach), Contains("'targets' must be a list"));
+}
+
+TEST_CASE("requests and answers have the bytes that they always had, and numbers keep every digit") {
+  const auto search = read_request<SearchRequest>(test::search_line);
+  CHECK(search.bytes == UINT64_MAX);
+  CHECK(search.canaries.at("tenant-b's own") == "vt-canary-aaaaaaaaaaaaaaaaaaaaaa");
+  CHECK(read_request<PeerRequest>(test::peer_line).ranges.at(0).address == 0xfffffffffffff000);
+  CHECK(read_request<ReachRequest>(test::reach_line).targets.at(2).kind == TargetKind::vsock);
+  CHECK(read_request<ListenRequest>(test::listen_line).ports == std::vector<std::uint16_t>{1024, 40'000});
+  CHECK(read_request<FunctionsRequest>(test::functions_line).known.size() == 2);
+  CHECK(read_request<MemoryRequest>(test::memory_line).functions.size() == 1);
+  CHECK(read_request<FillRequest>(test::fill_line).seconds == 240);
+
+  SearchReport report{50, UINT64_MAX, 3, 1, {}};
+  report.found = {{"own", "/tmp/x", 1, 3, 3}, {"theirs", "/dev/vda", 9, 4096, (std::uint64_t{1} << 53) + 1}};
+  CHECK(line_of(answer_of(report)) == test::searched_line);
+  CHECK(line_of(FoundMemory{{"/dev/nvme0n1"}, true, ""}) == test::found_memory_line);
+  PeerReads peer;
+  peer.memory = {{.scanned = 4096, .total = 4096, .found = {"own"}, .name = "memory"}};
+  peer.foreign = {{.total = 4'194'304,
+                   .refused = "map /dev/mem at 0x8000000000: Operation not permitted",
+                   .name = "0000:03:00.0 region 2"}};
+  CHECK(line_of(peer) == test::peer_reads_line);
+  const Functions functions{
+      9,
+      2,
+      1,
+      true,
+      {{"0000:41:00.0", "0x10de:0x20f1", {"resource1"}}, {"0000:42:00.0", "0x10de:0x20f1", {}}}};
+  CHECK(line_of(functions) == test::functions_seen_line);
+  CHECK(line_of(Filled{5, 7, true}) == test::filled_line);
+  CHECK(line_of(Listening{"52:54:00:00:00:0a", "fe80::a", false}) == test::listening_line);
+  Reached reached;
+  reached.answers = {{"tcp/10.77.200.2 port 1024", "connected", "", "peer"},
+                     {"arp/10.77.200.2", "replied", "52:54:00:00:00:0b", ""}};
+  reached.heard = {"peer"};
+  reached.failed = {"vsock/CID 3 port 47101: Address family not supported by protocol"};
+  reached.scans = {{"tcp-scan", 65'535, 65'535, 5, {1, 2, 3, 4, 5}, {}},
+                   {"tcp-scan-control", 2, 2, 2, {1024}, {40'000}}};
+  CHECK(line_of(reached) == test::reached_line);
 }
 
 TEST_CASE("filled memory has the canary on every page, with the page's number behind it") {
@@ -113,7 +180,7 @@ TEST_CASE("a function's memory is its disks, else its prefetchable regions that 
   CHECK(device_memory(folder.path, "disk") == Paths{"/dev/nvme3n1"});
   CHECK(device_memory(folder.path, "card") == Paths{functions / "card/resource2"});
   CHECK(device_memory(folder.path, "absent").empty());
-  CHECK_THROWS_AS(memory_request({{"functions", {"../../etc"}}}), Error);
+  CHECK_FALSE(refusal_of<MemoryRequest>({{"functions", {"../../etc"}}}).empty());
 }
 
 TEST_CASE(
@@ -136,34 +203,36 @@ TEST_CASE(
   std::filesystem::create_directory(gpu / "resource3");  // cannot be opened for writing, by root neither
   const auto seen = see_functions(folder.path, {"0x8086:0x29c0", "0x1af4:0x10"});
   CHECK(seen.total == 4);
-  REQUIRE(seen.others.size() == 2);
-  CHECK(seen.others[0].address == "0000:41:00.0");
-  CHECK(seen.others[0].model == "0x10de:0x20f1");
-  CHECK(seen.others[0].opened == std::vector<std::string>{"resource1"});
-  CHECK(seen.others[1].address == "0000:00:02.0");
-  CHECK(seen.others[1].opened.empty());
-  CHECK(see_functions(folder.path, {}).others.size() == 4);
-  CHECK_THROWS_AS(functions_request({{"known", 7}}), Error);
+  CHECK((seen.others == 2 && seen.opened == 1));
+  REQUIRE(seen.functions.size() == 2);
+  CHECK(seen.functions[0].address == "0000:41:00.0");
+  CHECK(seen.functions[0].model == "0x10de:0x20f1");
+  CHECK(seen.functions[0].opened == std::vector<std::string>{"resource1"});
+  CHECK(seen.functions[1].address == "0000:00:02.0");
+  CHECK(seen.functions[1].opened.empty());
+  CHECK(see_functions(folder.path, {}).others == 4);
+  CHECK_FALSE(refusal_of<FunctionsRequest>({{"known", 7}}).empty());
 }
 
 TEST_CASE("a report fits into a record however much was found") {
   SearchReport report;
   for (int i = 0; i < 1000; ++i) { report.found.push_back({"a", std::string(4000, 'p'), 1, 2, 3}); }
-  CHECK(to_json(report).dump().size() < 4096);
-  CHECK(to_json(report).at("findings") == 1000);
-  ReachReport reach;
+  CHECK(line_of(answer_of(report)).size() < 4096);
+  CHECK(answer_json(answer_of(report)).at("findings") == 1000);
+  Reached reach;
   for (int i = 0; i < 1000; ++i) {
     reach.answers.push_back({"ipv6/fe80::1234:5678:9abc:def0 port 60999", "connected", "", "owner"});
   }
   reach.failed.assign(1000, "host/fe80::1234:5678:9abc:def0 port 60999: Too many open files");
   const std::vector<std::uint16_t> ports(1000, 60'999);
-  reach.scans.assign(4, {"ipv6-scan-control", 65'535, 65'535, ports, ports});
-  CHECK(to_json(reach).dump().size() < 4096);
-  CHECK(to_json(reach).at("scans")[0].at("answered") == 2000);
-  SeenFunctions functions;
+  reach.scans.assign(4, {"ipv6-scan-control", 65'535, 65'535, 2000, ports, ports});
+  CHECK(line_of(reach).size() < 4096);
+  CHECK(answer_json(reach).at("scans")[0].at("open").size() == 4);
+  Functions functions;
   const std::vector<std::string> regions{"resource0", "resource1", "resource2",
                                          "resource3", "resource4", "resource5"};
-  for (int i = 0; i < 1000; ++i) { functions.others.push_back({"0000:41:00.0", "0x10de:0x20f1", regions}); }
-  CHECK(to_json(functions).dump().size() < 4096);
-  CHECK(to_json(functions).at("opened") == 1000);
+  for (int i = 0; i < 1000; ++i) {
+    functions.functions.push_back({"0000:41:00.0", "0x10de:0x20f1", regions});
+  }
+  CHECK(line_of(functions).size() < 4096);
 }

@@ -10,21 +10,23 @@
 //   reach    tries addresses and ports, and listens for canaries that come by themselves
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include <chrono>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <optional>
 #include <string>
 
 #include "common/error.h"
-#include "common/text/json.h"
 #include "workloads/canary/cuda/gpu_memory.h"
 #include "workloads/canary/cuda/gpu_path.h"
 #include "workloads/canary/dma_engine.h"
+#include "workloads/canary/functions.h"
+#include "workloads/canary/listener.h"
 #include "workloads/canary/memory.h"
+#include "workloads/canary/reach.h"
 #include "workloads/canary/requests.h"
 #include "workloads/canary/run/find_engine.h"
 #include "workloads/common/command_line.h"
@@ -35,6 +37,8 @@ namespace {
 
 using namespace virtrain;
 using namespace virtrain::canary;
+using std::chrono::seconds;
+namespace fs = std::filesystem;
 
 constexpr const char* help =
     "Usage: virtrain-canary search|memory|peer|functions|fill|listen|reach\n\n"
@@ -42,28 +46,16 @@ constexpr const char* help =
     "of\n"
     "security probes; docs/isolation-security.md says what it looks for.\n";
 
-struct Parsed {
-  std::optional<std::string> help;
-  std::string flags;  ///< the verb
-};
-
-Parsed parse(int argc, char** argv) {
-  const std::string word = argc == 2 ? argv[1] : "";
-  if (word == "--help" || word == "-h") { return {help, ""}; }
-  for (const char* verb : {"search", "memory", "peer", "functions", "fill", "listen", "reach"}) {
-    if (word == verb) { return {std::nullopt, word}; }
-  }
-  throw usage("expects one of search, memory, peer, functions, fill, listen, reach");
+template <typename Answer>
+void say(Answer answer) {
+  write_record(Answer::record, 0, answer_json(std::move(answer)));
 }
 
-void listen(const nlohmann::json& request) {
-  const auto wanted = listen_request(request);
+void listen(const ListenRequest& wanted) {
   Listener listener(wanted);
   const auto& device = listener.device();
-  write_record("listening", 0,
-               {{"mac", mac_text(device.mac)},
-                {"link_local", device.link_local ? address_text(*device.link_local) : ""},
-                {"vsock", listener.has_vsock()}});
+  say(Listening{mac_text(device.mac), device.link_local ? address_text(*device.link_local) : "",
+                listener.has_vsock()});
   // Who started it waits for its end, and what it offers must last.
   if (const pid_t child = ::fork(); child != 0) {
     if (child < 0) { throw errno_error("go to the background", errno); }
@@ -75,35 +67,33 @@ void listen(const nlohmann::json& request) {
 }
 
 void fill(const FillRequest& wanted) {
+  const seconds time(wanted.seconds);
   Filled all;
   for (const auto& path : wanted.paths) {
     const auto gpu = address_of_gpu(path);
-    const auto filled =
-        gpu ? fill_gpu(*gpu, wanted.canary, wanted.time) : fill_memory(path, wanted.canary, wanted.time);
+    const auto filled = gpu ? fill_gpu(*gpu, wanted.canary, time) : fill_memory(path, wanted.canary, time);
     all.bytes += filled.bytes;
     all.total += filled.total;
     all.read_back = filled.read_back;
   }
-  write_record("filled", 0, {{"bytes", all.bytes}, {"total", all.total}, {"read_back", all.read_back}});
+  say(all);
 }
 
-void find_memory(const std::vector<std::string>& addresses) {
-  auto paths = nlohmann::json::array();
-  bool any_data = false;
-  std::string lacks;
-  for (const auto& address : addresses) {
+void find_memory(const MemoryRequest& wanted) {
+  FoundMemory memory;
+  for (const auto& address : wanted.functions) {
     if (is_nvidia("/", address)) {
       const auto lack = gpu_lack(address);
-      if (lack.empty()) { paths.push_back(gpu_path(address)); }
-      if (lacks.empty()) { lacks = lack; }
+      if (lack.empty()) { memory.paths.push_back(gpu_path(address)); }
+      if (memory.lacks.empty()) { memory.lacks = lack; }
       continue;
     }
     for (const auto& path : device_memory("/", address)) {
-      paths.push_back(path.string());
-      any_data = any_data || (path.native().starts_with("/dev/") && holds_data(path));
+      memory.paths.push_back(path.string());
+      memory.holds_data = memory.holds_data || (path.native().starts_with("/dev/") && holds_data(path));
     }
   }
-  write_record("memory", 0, {{"paths", paths}, {"holds_data", any_data}, {"lacks", lacks}});
+  say(memory);
 }
 
 /// The controls and what is not this node's, one as the other.
@@ -113,62 +103,89 @@ void read_by_engine(const PeerRequest& wanted) {
   if (!engine) {
     throw Error("find an engine", ErrorCode::not_found, "no device here has one that is known");
   }
-  for (const auto& one : wanted.canaries) {
+  const auto canaries = canaries_of(wanted.canaries);
+  for (const auto& one : canaries) {
     if (one.name == wanted.control) { one.text.copy(own.data(), LockedPage::size); }
   }
   const auto read = [&](const std::vector<BusRange>& ranges) {
-    auto all = nlohmann::json::array();
-    for (const auto& one : read_by_device(*engine, wanted.canaries, ranges, wanted.time)) {
-      all.push_back(to_json(one));
-    }
-    return all;
+    return read_by_device(*engine, canaries, ranges, seconds(wanted.seconds));
   };
   std::vector<BusRange> devices;
-  for (const auto& file : wanted.own) {
+  for (const fs::path file : wanted.own) {
     for (const auto& region : memory_regions(file.parent_path())) {
       if (region.file == file) { devices.push_back({file.string(), region.address, region.bytes}); }
     }
   }
-  const auto memory = read({{"memory", own.physical_address(), LockedPage::size}});
-  const auto own_devices = read(devices);
-  write_record("peer", 0, {{"memory", memory}, {"devices", own_devices}, {"foreign", read(wanted.ranges)}});
+  PeerReads reads;
+  reads.memory = read({{"memory", own.physical_address(), LockedPage::size}});
+  reads.devices = read(devices);
+  reads.foreign = read(wanted.ranges);
+  say(reads);
 }
 
-SearchReport search(SearchRequest wanted) {
+void search(const SearchRequest& wanted) {
+  const auto canaries = canaries_of(wanted.canaries);
+  const SearchLimits limits{wanted.bytes, seconds(wanted.seconds)};
   std::vector<std::string> gpus;
-  std::erase_if(wanted.roots, [&](const auto& root) {
-    const auto gpu = address_of_gpu(root);
-    if (gpu) { gpus.push_back(*gpu); }
-    return gpu.has_value();
-  });
-  auto report = search_files(wanted.canaries, wanted.roots, wanted.limits);
+  std::vector<fs::path> files;
+  for (const auto& root : wanted.roots) {
+    if (const auto gpu = address_of_gpu(root)) {
+      gpus.push_back(*gpu);
+    } else {
+      files.emplace_back(root);
+    }
+  }
+  auto report = search_files(canaries, files, limits);
   for (const auto& gpu : gpus) {
-    const auto more = search_gpu(gpu, wanted.canaries, wanted.limits);
+    const auto more = search_gpu(gpu, canaries, limits);
     report.scanned_bytes += more.scanned_bytes;
     report.total_bytes += more.total_bytes;
     report.found.insert(report.found.end(), more.found.begin(), more.found.end());
   }
-  return report;
+  say(answer_of(report));
 }
 
-int run(const std::string& verb) {
-  const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
-  const auto request = parse_json(text, "read the request", ErrorCode::bad_input);
-  if (verb == "listen") {
-    listen(request);
-  } else if (verb == "reach") {
-    write_record("reached", 0, to_json(try_to_reach(reach_request(request))));
-  } else if (verb == "fill") {
-    fill(fill_request(request));
-  } else if (verb == "peer") {
-    read_by_engine(peer_request(request));
-  } else if (verb == "functions") {
-    write_record("functions", 0, to_json(see_functions("/", functions_request(request))));
-  } else if (verb == "memory") {
-    find_memory(memory_request(request));
-  } else {
-    write_record("searched", 0, to_json(search(search_request(request))));
+void reach(const ReachRequest& wanted) {
+  say(try_to_reach(wanted));
+}
+
+void tell_functions(const FunctionsRequest& wanted) {
+  say(see_functions("/", wanted.known));
+}
+
+template <typename Request, void (*work)(const Request&)>
+void take(const std::string& text) {
+  work(read_request<Request>(text));
+}
+
+struct Verb {
+  std::string_view word;
+  void (*take)(const std::string& request);
+};
+constexpr Verb verbs[] = {{SearchRequest::verb, &take<SearchRequest, search>},
+                          {MemoryRequest::verb, &take<MemoryRequest, find_memory>},
+                          {PeerRequest::verb, &take<PeerRequest, read_by_engine>},
+                          {FunctionsRequest::verb, &take<FunctionsRequest, tell_functions>},
+                          {FillRequest::verb, &take<FillRequest, fill>},
+                          {ListenRequest::verb, &take<ListenRequest, listen>},
+                          {ReachRequest::verb, &take<ReachRequest, reach>}};
+
+struct Parsed {
+  std::optional<std::string> help;
+  const Verb* flags = nullptr;
+};
+
+Parsed parse(int argc, char** argv) {
+  const std::string_view word = argc == 2 ? argv[1] : "";
+  if (word == "--help" || word == "-h") { return {help}; }
+  for (const auto& verb : verbs) {
+    if (word == verb.word) { return {std::nullopt, &verb}; }
   }
+  throw usage("expects one of search, memory, peer, functions, fill, listen, reach");
+}
+
+int run(const Verb* verb) {
+  verb->take({std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()});
   return 0;
 }
 
@@ -176,6 +193,5 @@ int run(const std::string& verb) {
 
 int main(int argc, char** argv) {
   return run_program(
-      "virtrain-canary", "canary", [&] { return parse(argc, argv); },
-      [](const std::string& verb) { return run(verb); });
+      "virtrain-canary", "canary", [&] { return parse(argc, argv); }, &run);
 }
