@@ -36,6 +36,12 @@ AggressorLevel level_between(const std::vector<AggressorProgress>& progress, std
   return level;
 }
 
+void add_work(const std::vector<AggressorEvidence>& stressors, const std::vector<RecoveryStep>& recovery,
+              results::Tenant& row) {
+  row.workload["stressors"] = value_json(stressors);
+  if (!recovery.empty()) { row.workload["recovery"] = value_json(recovery); }
+}
+
 bool is_at_level(double busy, double level) {
   return std::abs(busy - level) <= most_level_distance * level;
 }

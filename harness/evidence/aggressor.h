@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "common/model/described.h"
+#include "results/store/records.h"
+
 namespace virtrain::harness {
 
 /// One stressor's report on one interval, on the coordinator's clock.
@@ -35,11 +38,26 @@ bool is_at_level(double busy, double level);
 
 /// One stressor of a neighbour while the victims took their counted steps.
 struct AggressorEvidence {
-  std::string stressor;  ///< "h2d"
-  double level = 1;      ///< that was asked for
-  AggressorLevel reached = {};
-  double rate_before = 0;  ///< at its level, while the victims waited
-  std::string unit = {};
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, kind, {}, .text = "Stressor: h2d");
+  double level = 1;  ///< that was asked for
+  VIRTRAIN_FIELD(double, busy, 0, .text = "Share of the time in which it was at work");
+  VIRTRAIN_FIELD(double, rate, 0, .text = "Work a second");
+  VIRTRAIN_FIELD(double, covered, 0, .text = "Share of the time that its reports cover");
+  VIRTRAIN_FIELD(double, rate_before, 0, .text = "Work a second at its level, while the victims waited");
+  VIRTRAIN_FIELD(std::string, unit, {}, .text = "Unit of the work");
 };
+
+/// A step of the victim after the aggressor had ended.
+struct RecoveryStep {
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(double, end, 0, .text = "End of the step in seconds after the aggressor's");
+  VIRTRAIN_FIELD(double, seconds, 0, .text = "Duration of the step");
+  VIRTRAIN_FIELD(double, images, 0, .text = "Images of all ranks");
+};
+
+/// The neighbour's row gets what its stressors did and, where there are any, the victim's later steps.
+void add_work(const std::vector<AggressorEvidence>& stressors, const std::vector<RecoveryStep>& recovery,
+              results::Tenant& row);
 
 }  // namespace virtrain::harness

@@ -134,7 +134,7 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
     const auto lend = [&host, grants, cards] { return host.lend(grants, cards); };
     const auto count = co_await offload(context_.pool, lend);
     context_.event(trial.row(), "bind", "devices lent",
-                   {{"count", count}, {"seconds", static_cast<double>(monotonic_ns() - began_ns) * 1e-9}});
+                   {.count = count, .seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9});
     co_return;
   }
   co_await give_devices_back(trial.row());
@@ -147,7 +147,7 @@ asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row)
   const auto give_back = [&host] { return host.give_back(); };
   const auto failures = co_await offload(context_.pool, give_back);
   if (failures.empty()) { co_return; }
-  context_.event(row, "bind", "devices could not be given back", {{"failures", failures}});
+  context_.event(row, "bind", "devices could not be given back", {.failures = failures});
   throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
 }
 
@@ -158,12 +158,12 @@ asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::strin
   const auto make = [&host = context_.host, &spec] { return host.make_image(spec); };
   const auto image = co_await offload(context_.pool, make);
   context_.event(trial, "image", "guest image ready",
-                 {{"hash", image.hash},
-                  {"boots", image.boots},
-                  {"kernel", image.kernel},
-                  {"from_cache", image.from_cache},
-                  {"virtualization", to_string(image.virtualization)},
-                  {"reason", image.reason}});
+                 {.reason = image.reason,
+                  .hash = image.hash,
+                  .kernel = image.kernel,
+                  .boots = image.boots,
+                  .from_cache = image.from_cache,
+                  .virtualization = image.virtualization});
   results::Fingerprint packages;
   for (const auto& [name, version] : image.packages) { packages["package." + name] = version; }
   context_.store.add_host_facts(context_.experiment, packages);
@@ -206,7 +206,7 @@ asio::awaitable<void> Runner::tear_down(std::unique_ptr<LiveNodes>& nodes, std::
   nodes.reset();
   if (left.empty()) { co_return; }
   log::warning(something_is_left, {{"left", left}});
-  context_.event(row, "tear_down", something_is_left, {{"left", left}});
+  context_.event(row, "tear_down", something_is_left, {.left = left});
 }
 
 void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exception_ptr& failure,
@@ -229,7 +229,7 @@ void Runner::record_end(std::int64_t row, const TrialRun& trial, const std::exce
   ++outcome.failed;
   if (outcome.first_failure.empty()) { outcome.first_failure = reason; }
   log::error("trial failed", {{"trial", row}, {"stage", trial.stage()}, {"reason", reason}});
-  context_.event(row, trial.stage(), "trial failed", {{"reason", reason}});
+  context_.event(row, trial.stage(), "trial failed", {.reason = reason});
   context_.store.fail_trial(row, {trial.stage(), reason, trial.console_tail()}, iso8601(wall_ns()));
 }
 
@@ -244,7 +244,7 @@ void Runner::flush_after_failure(TrialRun& trial) {
     refusal = error.what();
   }
   if (!refusal.empty()) {
-    context_.event(trial.row(), trial.stage(), "measured values were refused", {{"reason", refusal}});
+    context_.event(trial.row(), trial.stage(), "measured values were refused", {.reason = refusal});
   }
 }
 
@@ -295,7 +295,7 @@ asio::awaitable<std::vector<std::string>> Runner::end_lending() {
   if (!failures.empty()) {
     log::error("devices could not be given back and are in quarantine; see virtrain clean",
                {{"failures", failures}});
-    context_.event(std::nullopt, "tear_down", "devices could not be given back", {{"failures", failures}});
+    context_.event(std::nullopt, "tear_down", "devices could not be given back", {.failures = failures});
   }
   co_return failures;
 }
@@ -308,7 +308,7 @@ bool Runner::is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outco
   if (told_.insert(case_name).second) {
     say(planned, reason);
     outcome.ended_early.push_back(case_name + ": " + reason);
-    context_.event(std::nullopt, "pairs", "no more pairs", {{"case", case_name}, {"reason", reason}});
+    context_.event(std::nullopt, "pairs", "no more pairs", {.reason = reason, .case_name = case_name});
   }
   return true;
 }

@@ -246,8 +246,9 @@ std::vector<AggressorEvidence> StressJob::evidence(std::int64_t begin_ns, std::i
   std::vector<AggressorEvidence> all;
   for (const auto& one : stressors_) {
     if (!one->judged) { continue; }
-    all.push_back({one->kind, placement_.neighbour->level, level_between(one->progress, begin_ns, end_ns),
-                   level_between(one->progress, level_since_ns_, level_until_ns_).rate, one->unit});
+    const auto [busy, rate, covered] = level_between(one->progress, begin_ns, end_ns);
+    const auto before = level_between(one->progress, level_since_ns_, level_until_ns_).rate;
+    all.push_back({one->kind, placement_.neighbour->level, busy, rate, covered, before, one->unit});
   }
   return all;
 }

@@ -300,12 +300,12 @@ Words aggressors_kept_their_level(const TrialEvidence& trial) {
   constexpr double least_covered = 0.9;
   Words wrong;
   for (const auto& one : trial.aggressors) {
-    if (one.reached.covered < least_covered) {
-      wrong.push_back(fmt::format("{} reported its work in {:.0f} % of the counted time", one.stressor,
-                                  one.reached.covered * 100));
-    } else if (!is_at_level(one.reached.busy, one.level)) {
-      wrong.push_back(fmt::format("{} worked at {:.3g} % where {:g} % was asked for", one.stressor,
-                                  one.reached.busy * 100, one.level * 100));
+    if (one.covered < least_covered) {
+      wrong.push_back(
+          fmt::format("{} reported its work in {:.0f} % of the counted time", one.kind, one.covered * 100));
+    } else if (!is_at_level(one.busy, one.level)) {
+      wrong.push_back(fmt::format("{} worked at {:.3g} % where {:g} % was asked for", one.kind,
+                                  one.busy * 100, one.level * 100));
     }
   }
   return wrong;

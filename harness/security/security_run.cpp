@@ -103,7 +103,7 @@ class SecurityArmRun {
     evidence.failure = evidence.failure.substr(0, evidence.failure.find('\n'));
     log::error("security probes failed", {{"arm", arm_.arm}, {"reason", evidence.failure}});
     context_.event(std::nullopt, "security", "security probes failed",
-                   {{"arm", arm_.arm}, {"reason", evidence.failure}});
+                   {.reason = evidence.failure, .arm = arm_.arm});
     tell_missing(evidence);
   }
 
@@ -162,7 +162,7 @@ class SecurityArmRun {
     const auto image = co_await offload(context_.pool, make);
     context_.virtualization = image.virtualization;
     context_.event(std::nullopt, "security", "guest image ready",
-                   {{"hash", image.hash}, {"virtualization", to_string(image.virtualization)}});
+                   {.hash = image.hash, .virtualization = image.virtualization});
   }
 
   asio::awaitable<void> look_at_leftovers() {

@@ -103,7 +103,7 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
   for (const auto& reason : removal.restarts) {
     constexpr const char* tried_again = "libvirt failed, trying again with a fresh daemon";
     try {
-      context_.event(std::nullopt, "tear_down", tried_again, {{"reason", reason}});
+      context_.event(std::nullopt, "tear_down", tried_again, {.reason = reason});
     } catch (const Error& error) {  // the database's: what is still to be removed must not wait for it
       log::warning(tried_again, {{"reason", reason}, {"not_recorded", error.what()}});
     }

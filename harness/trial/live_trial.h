@@ -66,7 +66,7 @@ struct LiveTrial {
   auto trainers() { return boost::adaptors::filter(tenants, std::mem_fn(&LiveTenant::trains)); }
   /// One slice stands for all of a tenant's nodes.
   bool is_shared() const { return shares_nodes(planned.base); }
-  void event(const std::string& message, const nlohmann::json& detail = nullptr) {
+  void event(const std::string& message, const EventDetail& detail = {}) {
     context.event(row, stage, message, detail);
   }
 };

@@ -37,7 +37,7 @@ std::string guest_of(const LiveTrial& trial, const LiveTenant& tenant, const Tri
 void note_plans_failure(LiveTrial& trial, const std::string& what, const TrialNode& node,
                         const Error& error) {
   if (error.code() == ErrorCode::interrupted) { throw Error(error); }
-  trial.event(what, {{"node", node.live.placement->hostname}, {"reason", error.what()}});
+  trial.event(what, {.reason = error.what(), .node = node.live.placement->hostname});
 }
 
 /// Addresses of devices of the class that ranks of the node may use; the one slice of the shared arm stands
@@ -63,7 +63,7 @@ asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
   node.topology = context.host.check_topology(live.made.id, functions, peers);
   for (const auto& difference : node.topology.differences) {
     context.event(trial.row, "agent", "the guest's devices differ from the plan: " + difference.words,
-                  {{"node", live.placement->hostname}, {"xml_that_mends_it", difference.xml}});
+                  {.node = live.placement->hostname, .xml_that_mends_it = difference.xml});
   }
   const auto& wanted = trial.placement.guest.nccl_topology;
   if (wanted == "off") { node.topology.nccl_topology.clear(); }
@@ -92,7 +92,7 @@ asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, con
     if (error.code() != ErrorCode::trial_failed) { throw; }
     failure = error.what();
   }
-  if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {{"reason", failure}}); }
+  if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {.reason = failure}); }
 }
 
 void add_host_telemetry(TrialNode& node, const vmctl::NodeCounters& counters) {
@@ -179,7 +179,7 @@ asio::awaitable<void> take_plans_from(LiveTrial& trial) {
         const auto found = co_await take_plans(node.live.agent, *home);
         if (const auto count = trial.plans.add(guest_of(trial, tenant, node), found); count > 0) {
           trial.event("guests and bare metal run different engines",
-                      {{"node", node.live.placement->hostname}, {"graphs", count}});
+                      {.node = node.live.placement->hostname, .graphs = count});
         }
       } catch (const Error& error) {
         note_plans_failure(trial, "the engines that a node has timed could not be read", node, error);
@@ -210,7 +210,7 @@ asio::awaitable<void> read_last_counters(LiveTrial& trial) {
     }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::interrupted) { throw; }
-    trial.event("the nodes' counters could not be read at the end", {{"reason", error.what()}});
+    trial.event("the nodes' counters could not be read at the end", {.reason = error.what()});
   }
 }
 
@@ -244,7 +244,7 @@ asio::awaitable<void> look_from_host(LiveTrial& trial) {
         // again.
         node.visible_from_host = false;
         trial.context.event(trial.row, "run", "the host no longer sees into the node",
-                            {{"node", node.live.made.name}, {"reason", error.what()}});
+                            {.reason = error.what(), .node = node.live.made.name});
       }
     }
   }

@@ -10,6 +10,7 @@
 #include "harness/job/mpi_dialect.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
+#include "harness/trial/event_detail.h"
 #include "harness/trial/offload.h"
 #include "results/store/store.h"
 #include "vmctl/api/host.h"
@@ -35,7 +36,7 @@ struct RunContext {
 
   /// Stores an event and logs it.
   void event(std::optional<std::int64_t> trial, const std::string& stage, const std::string& message,
-             const nlohmann::json& detail = nullptr);
+             const EventDetail& detail = {});
 };
 
 }  // namespace virtrain::harness

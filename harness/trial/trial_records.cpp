@@ -155,33 +155,15 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
 
 /// How the victim went on once the aggressor had ended. Its first rank speaks for all, for they step
 /// together.
-nlohmann::json steps_after_aggressor(LiveTrial& trial) {
-  auto steps = nlohmann::json::array();
+std::vector<RecoveryStep> steps_after_aggressor(LiveTrial& trial) {
+  std::vector<RecoveryStep> steps;
   auto& victim = *trial.trainers().begin();
   const auto ranks = static_cast<double>(victim.ranks.size());
   for (const auto& step : victim.job->ranks()[0].later) {
-    steps.push_back({{"end", static_cast<double>(step.t_ns - trial.stressors_ended_ns) * 1e-9},
-                     {"seconds", step.seconds},
-                     {"images", static_cast<double>(step.images) * ranks}});
+    steps.push_back({static_cast<double>(step.t_ns - trial.stressors_ended_ns) * 1e-9, step.seconds,
+                     static_cast<double>(step.images) * ranks});
   }
   return steps;
-}
-
-/// Stores the work of an aggressor beside its tenant's orders.
-void store_neighbour(LiveTrial& trial, LiveTenant& tenant, const std::vector<AggressorEvidence>& aggressors) {
-  auto& stressors = tenant.record.workload["stressors"] = nlohmann::json::array();
-  for (const auto& one : aggressors) {
-    stressors.push_back({{"kind", one.stressor},
-                         {"busy", one.reached.busy},
-                         {"rate", one.reached.rate},
-                         {"rate_before", one.rate_before},
-                         {"unit", one.unit},
-                         {"covered", one.reached.covered}});
-  }
-  if (auto steps = steps_after_aggressor(trial); !steps.empty()) {
-    tenant.record.workload["recovery"] = std::move(steps);
-  }
-  trial.context.store.save_tenant(trial.row, tenant.record);
 }
 
 void store_node(LiveTrial& trial, const LiveTenant& tenant, TrialNode& node) {
@@ -289,7 +271,9 @@ void store_results(LiveTrial& trial) {
   store_new_rows(trial);  // the GPUs' readings, which came with the results
   const auto evidence = gather_evidence(trial);
   for (auto& tenant : trial.tenants) {
-    if (tenant.stress) { store_neighbour(trial, tenant, evidence.aggressors); }
+    if (!tenant.stress) { continue; }
+    add_work(evidence.aggressors, steps_after_aggressor(trial), tenant.record);
+    trial.context.store.save_tenant(trial.row, tenant.record);
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
   trial.invalid = join(invalid_reasons(evidence, trial.context.boot_id), "; ");

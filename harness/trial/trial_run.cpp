@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/system/log.h"
 #include "common/system/time.h"
 #include "harness/job/programs.h"
 #include "harness/trial/node_setup.h"
@@ -36,19 +35,6 @@ std::vector<std::string> device_addresses(const Placement& placement) {
   }
   return addresses;
 }
-
-}  // namespace
-
-void RunContext::event(std::optional<std::int64_t> trial, const std::string& stage,
-                       const std::string& message, const nlohmann::json& detail) {
-  store.add_event(experiment, {trial, monotonic_ns(), iso8601(wall_ns()), stage, message, detail});
-  nlohmann::json fields = detail.is_object() ? detail : nlohmann::json::object();
-  fields["stage"] = stage;
-  if (trial) { fields["trial"] = *trial; }
-  log::debug(message, fields);
-}
-
-namespace {
 
 std::string words_of_sample(const protocol::Sample& sample, const Workload& workload) {
   return fmt::format("step {} of {}, {} images/s a rank", sample.step, workload.steps,
@@ -286,7 +272,7 @@ asio::awaitable<void> TrialRun::collect() {
     const auto killed = co_await tenant.job->sweep();
     if (killed > 0) {
       trial_.context.event(trial_.row, "collect", "processes were left after the job and have been killed",
-                           {{"count", killed}});
+                           {.count = killed});
     }
   }
   flush();

@@ -65,8 +65,9 @@ PURE_MAY_INCLUDE = re.compile(
 )
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(
-    r"harness/(agent|cli|schedule|scenario/(decode|yaml)|security|trial)/.*"
+    r"harness/(agent|cli|schedule|scenario/(decode|yaml))/.*"
     r"|harness/(evidence/(aggressor|rank_output)|job/(node_probes|plan_file|stress_job)|plan/(node_group|plan))\..*"
+    r"|harness/(security/(canary_tool|killed_run)|trial/run_context)\.cpp"
 )
 JSON_HEADERS = ("nlohmann/json.hpp", "common/text/json.h", "common/text/described_json.h")
 LOOKS_OUTSIDE = re.compile(
@@ -184,7 +185,7 @@ def inner_json_offences(path, text):
         return []
     lines = without_comments(text).split("\n")
     found = [f"{path}:{n}: JSON ends at the harness's edges; read it there into a described record" for n, line in enumerate(lines, 1)
-             if re.search(r"\bnlohmann::", line)]
+             if re.search(r"\bnlohmann::|\.(detail|workload)\s*\[", line)]
     return found + [f"{path}:{n}: JSON ends at the harness's edges ({header})" for n, header in includes_of(text) if header in JSON_HEADERS]
 
 
@@ -446,11 +447,14 @@ class ForeignText(unittest.TestCase):
         self.assertEqual([o for f, text in product_files() for o in inner_json_offences(f, text)], [])
 
     def test_planted_json_inside(self):
-        for path in ["harness/rules/x.cpp", "harness/evidence/rank_state.h", "harness/job/tenant_job.cpp", "harness/bisect/x.cpp"]:
-            for line in ["#include <nlohmann/json.hpp>", '#include "common/text/described_json.h"', "std::optional<nlohmann::json> hello;"]:
+        for path in ["harness/rules/x.cpp", "harness/evidence/rank_state.h", "harness/job/tenant_job.cpp", "harness/bisect/x.cpp",
+                     "harness/trial/trial_records.cpp", "harness/trial/run_context.h", "harness/security/device_peer.cpp",
+                     "harness/security/canary_tool.h", "harness/security/network_probes.h"]:
+            for line in ["#include <nlohmann/json.hpp>", '#include "common/text/described_json.h"', "std::optional<nlohmann::json> hello;",
+                         'tenant.record.workload["stressors"] = steps;']:
                 with self.subTest(f"{path}: {line}"):
                     self.assertEqual(len(inner_json_offences(path, f"{line}\n")), 1)
-        for path in ["harness/agent/frame.cpp", "harness/evidence/rank_output.cpp", "results/x.cpp"]:
+        for path in ["harness/agent/frame.cpp", "harness/evidence/rank_output.cpp", "harness/trial/run_context.cpp", "results/x.cpp"]:
             self.assertEqual(inner_json_offences(path, "#include <nlohmann/json.hpp>\nnlohmann::json value;\n"), [])
 
 

@@ -223,7 +223,8 @@ TEST_CASE("what the host cannot remove is said, stored and left to clean, and th
   CHECK(experiment.host.left() == std::set<std::string>{"network 1", "node 1"});
   const auto said = experiment.event(something_is_left);
   REQUIRE(said);
-  CHECK(said->detail["left"] == Strings{"try it: refused"});
+  CHECK(said->detail.dump() == R"({"left":["try it: refused"]})");
+  CHECK(experiment.event("stage run")->detail.is_null());
 }
 
 TEST_CASE("a device that cannot be given back fails the experiment, whose trials are finished") {
@@ -241,7 +242,8 @@ TEST_CASE("counters that cannot be read cost telemetry, not the trial") {
   SECTION("while it runs: once, and nobody asks again") {
     experiment.host.plant_fault("counters", {.error = refused}, 2);
     experiment.run({{"workload", workload(110)}, {"pairs", "1"}});  // two looks, one a second
-    CHECK(experiment.event("the host no longer sees into the node"));
+    CHECK(experiment.event("the host no longer sees into the node")->detail.dump() ==
+          R"({"node":"vm-1","reason":"try it: refused"})");
     CHECK(experiment.host.calls("counters") == 3);
   }
   SECTION("at its end") {
@@ -331,7 +333,7 @@ TEST_CASE("a verdict ends the pairs of a case early") {
   REQUIRE(experiment.outcome.ended_early.size() == 1);
   CHECK_THAT(experiment.outcome.ended_early[0], Contains("one: "));
   CHECK(experiment.outcome.finished < 40);
-  CHECK(experiment.event("no more pairs"));
+  CHECK(experiment.event("no more pairs")->detail.at("case") == "one");
   experiment.check_tidy();
 }
 

@@ -168,12 +168,12 @@ const std::vector<Row>& rows() {
        "find the GPU 0000:01:00.0: Not Found"},
       {"AGG-1",
        [](Trial t) {
-         t.aggressors = {{"cpu", 0.25, {0.26, 1, 1}}, {"cpu", 1, {0.61, 1, 1}}};
+         t.aggressors = {{"cpu", 0.25, 0.26, 1, 1}, {"cpu", 1, 0.61, 1, 1}};
        },
        "cpu worked at 61 % where 100 % was asked for"},
       {"AGG-1",
        [](Trial t) {
-         t.aggressors = {{"net", 1, {1, 1, 0.4}}};
+         t.aggressors = {{"net", 1, 1, 1, 0.4}};
        },
        "net reported its work in 40 % of the counted time"},
       {"STEP-1", [](Trial t) { t.tenants[0].ranks[0].result->skipped_steps = 6; },
