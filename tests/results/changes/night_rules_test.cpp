@@ -50,18 +50,18 @@ NoiseSettings drifting(double sigma) {
   return noise;
 }
 
-constexpr std::size_t change_at = 60;
+constexpr std::size_t night_of_change = 60;
 
 /// A change of a series after 60 nights, as it is known so many nights later.
 std::vector<LevelChange> after_loss(std::uint64_t seed, const NoiseSettings& noise, double ratio,
                                     std::size_t nights) {
-  auto values = known(simulate_nights(seed, change_at + 365, noise, change_at, ratio));
-  values.resize(change_at + nights);
+  auto values = known(simulate_nights(seed, night_of_change + 365, noise, night_of_change, ratio));
+  values.resize(night_of_change + nights);
   return level_changes(values);
 }
 
 bool is_the_loss(const LevelChange& one) {
-  return one.confirmed_on >= change_at && one.first + 5 >= change_at && one.ratio < 1;
+  return one.confirmed_on >= night_of_change && one.first + 5 >= night_of_change && one.ratio < 1;
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ TEST_CASE("a loss that lasts is not called mended, with drift or without") {
 TEST_CASE("a loss that is mended is called so in most series within 15 nights") {
   std::size_t mended = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
-    auto nights = known(simulate_nights(seed, 120, plain_noise(0.008), change_at, 0.97));
+    auto nights = known(simulate_nights(seed, 120, plain_noise(0.008), night_of_change, 0.97));
     for (std::size_t i = 100; i < nights.size(); ++i) { nights[i] /= 0.97; }
     nights.resize(115);
     for (const auto& change : level_changes(nights)) {
@@ -140,8 +140,8 @@ TEST_CASE("a ramp over ten nights is one change, and two steps are two") {
   std::size_t once = 0;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     auto nights = known(simulate_nights(seed, 150, plain_noise(0.005)));
-    for (std::size_t i = change_at; i < nights.size(); ++i) {
-      nights[i] *= 1 - 0.10 * std::min(1.0, static_cast<double>(i - change_at + 1) / 10);
+    for (std::size_t i = night_of_change; i < nights.size(); ++i) {
+      nights[i] *= 1 - 0.10 * std::min(1.0, static_cast<double>(i - night_of_change + 1) / 10);
     }
     const auto changes = level_changes(nights);
     once += changes.size() == 1 ? 1 : 0;
@@ -152,20 +152,22 @@ TEST_CASE("a ramp over ten nights is one change, and two steps are two") {
   }
   CHECK(once >= 47);
   auto nights = known(simulate_nights(1, 150, plain_noise(0.005)));
-  for (std::size_t i = change_at; i < nights.size(); ++i) { nights[i] *= i < change_at + 8 ? 0.95 : 0.90; }
+  for (std::size_t i = night_of_change; i < nights.size(); ++i) {
+    nights[i] *= i < night_of_change + 8 ? 0.95 : 0.90;
+  }
   CHECK(level_changes(nights).size() == 2);
 }
 
 TEST_CASE("a ramp that goes on after it was accepted is told as a change of its own") {
   auto nights = known(simulate_nights(5, 110, plain_noise(0.003)));
-  for (std::size_t i = change_at; i < nights.size(); ++i) {
-    nights[i] *= 1 - 0.10 * std::min(1.0, static_cast<double>(i - change_at + 1) / 10);
+  for (std::size_t i = night_of_change; i < nights.size(); ++i) {
+    nights[i] *= 1 - 0.10 * std::min(1.0, static_cast<double>(i - night_of_change + 1) / 10);
   }
   const auto accepted = [](std::size_t when) {
     return [when](std::size_t first) { return first < 70 ? std::optional(Accepted{when}) : std::nullopt; };
   };
   CHECK(level_changes(nights, {}, accepted(nights.size())).size() == 1);
-  CHECK(level_changes(nights, {}, accepted(change_at + 5)).size() >= 2);
+  CHECK(level_changes(nights, {}, accepted(night_of_change + 5)).size() >= 2);
 }
 
 TEST_CASE("noise that triples is said as noise and seldom told as a change") {
@@ -222,7 +224,7 @@ TEST_CASE("nights that are slower now and then, and a figure in steps, are what 
 TEST_CASE("the least loss that a series can tell grows with its noise and is told in four of five times") {
   double last = 0;
   for (const double sigma : {0.003, 0.01, 0.02}) {
-    const auto quiet = known(simulate_nights(1, change_at, plain_noise(sigma)));
+    const auto quiet = known(simulate_nights(1, night_of_change, plain_noise(sigma)));
     const auto noise = series_noise(quiet, {});
     REQUIRE(noise.sigma);
     CHECK(*noise.sigma == Approx(sigma).epsilon(0.3));
@@ -233,7 +235,7 @@ TEST_CASE("the least loss that a series can tell grows with its noise and is tol
   for (const double sigma : {0.01, 0.02}) {
     std::size_t at_once = 0, later = 0;
     for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-      const auto before = known(simulate_nights(seed, change_at, plain_noise(sigma)));
+      const auto before = known(simulate_nights(seed, night_of_change, plain_noise(sigma)));
       const auto noise = series_noise(before, {});
       const auto is_told = [&](double loss, std::size_t nights) {
         const auto changes = after_loss(seed, plain_noise(sigma), 1 - loss, nights);
