@@ -227,7 +227,7 @@ CheckAnswer nothing_is_in_quarantine(const DeviceHost& host) {
     return found == host.quarantined.end() ? "" : "is in quarantine: " + found->second;
   });
   return none_of(offenders, "no device is in quarantine",
-                 "it did not come back as it was lent: look at it, mend it, then virtrain clean "
+                 "it did not come back as it was lent: look at it, fix it, then virtrain clean "
                  "--lift-quarantine ADDRESS");
 }
 

@@ -68,7 +68,7 @@ class Marker {
       const bool gone = !std::filesystem::exists(database, unknown) && !unknown;
       log::warning(
           gone ? "an interrupted experiment is not marked, for its database is gone"
-               : "an interrupted experiment could not be marked; mend that and run virtrain clean again",
+               : "an interrupted experiment could not be marked; fix that and run virtrain clean again",
           {{"experiment", experiment}, {"reason", error.what()}});
       failed_ = failed_ || !gone;
       return gone;

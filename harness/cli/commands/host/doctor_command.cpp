@@ -359,7 +359,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
 
 void add_doctor_command(Cli& cli) {
   auto* doctor =
-      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to repair it");
+      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to fix it");
   auto examined = std::make_shared<DoctorArguments>();
   auto* scenario = doctor
                        ->add_option("scenario", examined->scenario,
