@@ -113,6 +113,8 @@ struct PeerReads {
   VIRTRAIN_FIELD(std::vector<BusRead>, memory, {}, .text = "A page of the program's own: a control");
   VIRTRAIN_FIELD(std::vector<BusRead>, devices, {}, .text = "The node's other devices: a control");
   VIRTRAIN_FIELD(std::vector<BusRead>, foreign, {}, .text = "The ranges that were asked for, in their order");
+  VIRTRAIN_FIELD(std::optional<std::string>, lacks, {}, .text = "Why no device of the node can read anything",
+                 .most_bytes = most_text_bytes);
 };
 
 /// A device of the node reads memory by itself.
@@ -129,7 +131,7 @@ struct PeerRequest {
                  .most = 86'400, .may_lack = true);
 
   const char* misfit(const PeerReads& said) const {
-    return said.foreign.size() == ranges.size() ? nullptr : "foreign";
+    return said.lacks || said.foreign.size() == ranges.size() ? nullptr : "foreign";
   }
 };
 

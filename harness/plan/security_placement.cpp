@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/model/edu_device.h"
 #include "harness/plan/devices/device_slots.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
@@ -68,7 +67,7 @@ bool has_memory(const vmctl::PlacedDevice& device) {
 /// The engine's, one beside it and one that is another tenant's.
 constexpr std::size_t most_peers = 3;
 
-/// A tenant whose device has an engine that the probe knows, with a device with memory beside it where there
+/// A tenant whose device may have an engine, with a device with memory beside it where there
 /// are two such, and a tenant with the other one. Nothing: there is no engine. Devices: the engine's, its
 /// tenant's other one, the other tenant's. GPUs are offered before other devices, so theirs is the engine.
 std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inventory& inventory,
@@ -76,12 +75,12 @@ std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inve
   if (scenario.devices.kind != DeviceKind::passthrough) { return std::nullopt; }
   const auto offer = offered_devices(scenario.devices, "", inventory, true);
   const auto engine = std::find_if(offer.slots.begin(), offer.slots.end(),
-                                   [](const auto& slot) { return has_known_engine(slot.device); });
+                                   [](const auto& slot) { return may_have_engine(slot.device); });
   if (engine == offer.slots.end()) { return std::nullopt; }
   std::vector<DeviceSlot> chosen{*engine};
   for (const auto& slot : offer.slots) {
     const auto is_of_one_group = [&](const auto& one) { return one.iommu_group == slot.iommu_group; };
-    if (chosen.size() < most_peers && has_memory(slot.device) && !has_known_engine(slot.device) &&
+    if (chosen.size() < most_peers && has_memory(slot.device) && !may_have_engine(slot.device) &&
         std::none_of(chosen.begin(), chosen.end(), is_of_one_group)) {
       chosen.push_back(slot);
     }
@@ -105,9 +104,8 @@ std::optional<Placement> place_peers(const Scenario& scenario, const vmctl::Inve
 
 }  // namespace
 
-bool has_known_engine(const vmctl::PlacedDevice& device) {
-  const bool is_gpu = device.vendor == vmctl::nvidia && device.is_display;
-  return is_gpu || (device.vendor == edu_vendor && device.device == edu_device);
+bool may_have_engine(const vmctl::PlacedDevice& device) {
+  return device.has_no_class || (device.vendor == vmctl::nvidia && device.is_display);
 }
 
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,

@@ -11,8 +11,9 @@ namespace virtrain::harness {
 /// So many VMs of different tenants get the device whose memory is probed, one after the other.
 inline constexpr std::int64_t tenants_of_device = 4;
 
-/// Whether the device has an engine that the probes know how to program: an NVIDIA GPU, QEMU's edu.
-bool has_known_engine(const vmctl::PlacedDevice& device);
+/// Whether the device may have an engine that the probes know how to program: an NVIDIA GPU, or a device of
+/// no class, which virtrain-canary knows by its model or tells that it does not.
+bool may_have_engine(const vmctl::PlacedDevice& device);
 
 /// Adds the nodes of security probes to the plan, small and without ranks: the same for each arm, and where
 /// VMs get devices, one more VM with one of them, and where one of them has an engine, VMs of one or two

@@ -40,6 +40,8 @@ void check_value(Value& value) {
     value = printable(value, canary::most_text_bytes);
   } else if constexpr (is_list<Value>) {
     for (auto& item : value) { check_value(item); }
+  } else if constexpr (is_optional<Value>) {
+    if (value) { check_value(*value); }
   } else if constexpr (DescribedRecord<Value>) {
     for_each_field<Value>([&](const auto& field) { check_value(value.*field.member); });
     if constexpr (requires { value.contradiction(); }) {

@@ -115,7 +115,7 @@ std::string limits_of(std::span<const PeerRange> ranges, bool reads_devices, boo
 
 LeakEvidence no_known_engine() {
   LeakEvidence evidence;
-  evidence.lacks = "the probe knows no DMA engine of these devices (known: NVIDIA GPUs, QEMU's edu)";
+  evidence.lacks = "the probe knows no DMA engine of these devices (known: NVIDIA GPUs)";
   return evidence;
 }
 
@@ -133,6 +133,10 @@ LeakEvidence peer_evidence(const canary::PeerReads& seen, std::span<const PeerRa
                            const std::string& control, const vmctl::PlacedDevice& engine) {
   LeakEvidence evidence;
   evidence.unit = "B";
+  if (seen.lacks) {
+    evidence.lacks = *seen.lacks;
+    return evidence;
+  }
   const bool reads_devices = any_has(seen.devices, control);
   evidence.control = any_has(seen.memory, control) && (reads_devices || seen.devices.empty());
   for (std::size_t i = 0; i < ranges.size(); ++i) {

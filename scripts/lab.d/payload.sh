@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What proofs take into the first-level VM: one tar, on a disk of its own. Sourced by scripts/lab.
 
-# The product as `cmake --install` would put it, and the lab's own test program. Never part of the cached root disk. What ranks
+# The product as `cmake --install` would put it, and the lab's own test programs. Never part of the cached root disk. What ranks
 # compute takes minutes under two emulations and is nothing that a proof is about: the trainer is the fault tests', which
 # sleeps its steps.
 add_product() { # FOLDER
@@ -9,6 +9,7 @@ add_product() { # FOLDER
     { tail -n 20 "$1.install.log" >&2; say "cmake --install failed; build all of it first (scripts/setup --all)"; return 1; }
   rm -f "$1.install.log"
   install -s "$build_dir/virtrain-lab-lender" "$build_dir/fault-kit/virtrain-resnet50-cpu" "$1/product/usr/bin/"
+  install -s "$build_dir/virtrain-lab-canary" "$1/product/usr/bin/virtrain-canary"
 }
 
 # The libraries that virtrain's programs were linked with, for another release of Debian: its first process puts those into

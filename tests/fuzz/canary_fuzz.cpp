@@ -33,6 +33,8 @@ void check_texts(const Value& value) {
     check(printable(value) == value);
   } else if constexpr (is_list<Value>) {
     for (const auto& item : value) { check_texts(item); }
+  } else if constexpr (is_optional<Value>) {
+    if (value) { check_texts(*value); }
   } else if constexpr (DescribedRecord<Value>) {
     for_each_field<Value>([&](const auto& field) { check_texts(value.*field.member); });
   }

@@ -19,6 +19,7 @@ PlacedDevice placed(DeviceGrant grant, const HostDevice& device) {
     out.device = pci.device;
   }
   out.is_display = pci.is_display();
+  out.has_no_class = pci.class_code.starts_with("0x00");
   out.is_ethernet = !device.ports.empty() && std::ranges::all_of(device.ports, [](const NetworkPort& port) {
     return port.link_layer == "Ethernet";
   });

@@ -28,6 +28,7 @@ struct PlacedDevice {
   std::string vendor;                ///< "0x10de"; of a virtual function that is yet to be made: empty
   std::string device;                ///< "0x20f1"; likewise
   bool is_display = false;           ///< class 0x03, as the clique hint demands
+  bool has_no_class = false;         ///< class 0x00: only its own programs know what it is
   bool is_ethernet = false;          ///< an adapter whose ports are Ethernet: libvirt sets a VF's MAC
   std::string vgpu_name;             ///< of a vGPU's type, "NVIDIA A100-20C"
   std::string mac;                   ///< of a virtual function that is_ethernet

@@ -33,28 +33,6 @@ class DmaEngine {
 /// Where a device finds a page of this process.
 using BusAddress = std::function<std::uint64_t(const LockedPage&)>;
 
-/// The engine of QEMU's device for teaching, "edu" (docs/specs/edu.rst of QEMU): it copies at most 4 KiB
-/// between a buffer of its own and a bus address.
-class EduEngine : public DmaEngine {
- public:
-  /// `registers`: its region 0 as a file.
-  explicit EduEngine(const std::filesystem::path& registers,
-                     BusAddress bus_address = &LockedPage::physical_address);
-  ~EduEngine() override;
-  EduEngine(const EduEngine&) = delete;
-  EduEngine& operator=(const EduEngine&) = delete;
-
-  PageRead read(std::uint64_t address, std::size_t bytes) override;
-
- private:
-  volatile std::uint64_t& at(std::size_t offset) const;
-  void copy(std::uint64_t from, std::uint64_t to, std::size_t bytes, bool out);
-
-  char* registers_;
-  LockedPage zeros_, page_;
-  std::uint64_t zeros_address_, page_address_;
-};
-
 /// Some pages of each range, from its first to its last: all pages of a region hold the same canary, and an
 /// engine may take a tenth of a second for each. Ends early after that time.
 std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>& canaries,

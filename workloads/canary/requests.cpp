@@ -13,7 +13,7 @@ std::vector<Canary> canaries_of(const CanaryTexts& texts) {
   return canaries;
 }
 
-Searched answer_of(const SearchReport& report) {
+Searched message_of(const SearchReport& report) {
   Searched answer{.scanned_bytes = report.scanned_bytes,
                   .total_bytes = report.total_bytes,
                   .findings = report.found.size(),

@@ -58,6 +58,6 @@ nlohmann::json answer_json(Answer answer) {
   return message_json(shortened(std::move(answer)));
 }
 
-Searched answer_of(const SearchReport& report);
+Searched message_of(const SearchReport& report);
 
 }  // namespace virtrain::canary

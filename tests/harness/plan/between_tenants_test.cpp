@@ -82,6 +82,7 @@ class PeerPlans {
     one.function.address = address;
     one.function.vendor = vendor;
     one.function.device = device;
+    one.function.class_code = vendor == "0x1234" ? "0x00ff00" : "0x050000";
     one.function.iommu_group = 90 + static_cast<int>(inventory_.other_devices.size());
     one.function.iommu_group_members = {address};
     if (vendor != "0x1234") { one.function.bars = {{.index = 2, .bytes = 4 << 20, .is_prefetchable = true}}; }

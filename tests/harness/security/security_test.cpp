@@ -341,6 +341,10 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
   CHECK(judge(no_known_engine()) == LeakResult::not_possible);
   CHECK_THAT(no_known_engine().lacks, Contains("NVIDIA GPUs"));
 
+  const auto unknown = read_answer(
+      R"({"record":"peer","memory":[],"devices":[],"foreign":[],"lacks":"no \u001bengine"})", peer_request);
+  CHECK(judge(peers_of(unknown)) == LeakResult::not_possible);
+  CHECK_THAT(peers_of(unknown).lacks, Contains("engine") && !Contains("\x1b"));
   CHECK_THROWS_AS(read_answer<canary::PeerRequest>(peer_answer), Error);
   CHECK_THROWS_AS(read_answer<canary::PeerRequest>(R"({"record":"peer","memory":[],"devices":[]})"), Error);
   for (const char* odd :

@@ -15,6 +15,7 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
+#include "tests/lab/edu_engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "workloads/canary/requests.h"
@@ -31,6 +32,9 @@ constexpr std::size_t region_bytes = std::size_t{1} << 20;
 class PlayedEdu {
  public:
   PlayedEdu() : path_(folder_.path / "resource0") {
+    std::ofstream(folder_.path / "vendor") << "0x1234\n";
+    std::ofstream(folder_.path / "device") << "0x11e8\n";
+    std::ofstream(folder_.path / "config") << std::string(64, '\0');
     std::ofstream(path_) << std::string(region_bytes, '\0');
     const UniqueFd fd(::open(path_.c_str(), O_RDWR | O_CLOEXEC));
     registers_ =
@@ -48,7 +52,7 @@ class PlayedEdu {
   static std::uint64_t bus_address(const LockedPage& page) {
     return reinterpret_cast<std::uint64_t>(page.data());
   }
-  EduEngine engine() const { return EduEngine(path_, &PlayedEdu::bus_address); }
+  std::unique_ptr<DmaEngine> engine() const { return edu_engine(folder_.path, &PlayedEdu::bus_address); }
   void close(const LockedPage& page) { closed_.insert(bus_address(page)); }
 
  private:
@@ -95,16 +99,17 @@ TEST_CASE("a device brings what it reaches, and nothing of what it was refused")
   const LockedPage open, closed;
   own.text.copy(open.data(), LockedPage::size);
   theirs.text.copy(closed.data() + 100, LockedPage::size - 100);
-  auto engine = device.engine();
+  const auto engine = device.engine();
+  REQUIRE(engine);
   const std::vector<Canary> canaries{own, theirs};
   const std::vector<BusRange> both{range_of("open", open), range_of("closed", closed)};
-  const auto reached = read_by_device(engine, canaries, both, std::chrono::seconds{30});
+  const auto reached = read_by_device(*engine, canaries, both, std::chrono::seconds{30});
   REQUIRE(reached.size() == 2);
   CHECK(reached[0].found == std::vector<std::string>{"own"});
   CHECK(reached[1].found == std::vector<std::string>{"theirs"});  // the planted leak
   CHECK(reached[1].scanned == LockedPage::size);
   device.close(closed);
-  const auto refused = read_by_device(engine, canaries, both, std::chrono::seconds{30});
+  const auto refused = read_by_device(*engine, canaries, both, std::chrono::seconds{30});
   CHECK(refused[0].found == std::vector<std::string>{"own"});
   CHECK(refused[1].found.empty());  // nor what the engine has kept of the read before
 }
@@ -176,11 +181,13 @@ TEST_CASE("the engine of a known device is found, and an edu made a bus master")
     return bytes[4];
   };
   const LockedPage own;
-  const auto found = [&] { return find_engine(folder.path, own, &PlayedEdu::bus_address); };
+  const auto found = [&] { return find_engine(folder.path, own, &edu_engine, &PlayedEdu::bus_address); };
   const auto other = plant("0000:00:02.0", "0x1234", "0x1111", "0x030000");  // QEMU's display
   const auto sound = plant("0000:00:04.1", "0x10de", "0x10f8", "0x040300");  // of a GPU's card
   CHECK(found() == nullptr);
   const auto edu = plant("0000:00:10.0", "0x1234", "0x11e8", "0x00ff00");
+  CHECK(find_engine(folder.path, own, {}, &PlayedEdu::bus_address) == nullptr);
+  CHECK(command(edu) == 0);
   CHECK(found() != nullptr);
   CHECK(command(edu) == 0x6);
   CHECK(command(other) == 0);

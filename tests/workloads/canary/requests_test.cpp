@@ -79,7 +79,7 @@ TEST_CASE("requests and answers have the bytes that they always had, and numbers
 
   SearchReport report{50, UINT64_MAX, 3, 1, {}};
   report.found = {{"own", "/tmp/x", 1, 3, 3}, {"theirs", "/dev/vda", 9, 4096, (std::uint64_t{1} << 53) + 1}};
-  CHECK(line_of(answer_of(report)) == test::searched_line);
+  CHECK(line_of(message_of(report)) == test::searched_line);
   CHECK(line_of(FoundMemory{{"/dev/nvme0n1"}, true, ""}) == test::found_memory_line);
   PeerReads peer;
   peer.memory = {{.scanned = 4096, .total = 4096, .found = {"own"}, .name = "memory"}};
@@ -217,8 +217,8 @@ TEST_CASE(
 TEST_CASE("a report fits into a record however much was found") {
   SearchReport report;
   for (int i = 0; i < 1000; ++i) { report.found.push_back({"a", std::string(4000, 'p'), 1, 2, 3}); }
-  CHECK(line_of(answer_of(report)).size() < 4096);
-  CHECK(answer_json(answer_of(report)).at("findings") == 1000);
+  CHECK(line_of(message_of(report)).size() < 4096);
+  CHECK(answer_json(message_of(report)).at("findings") == 1000);
   Reached reach;
   for (int i = 0; i < 1000; ++i) {
     reach.answers.push_back({"ipv6/fe80::1234:5678:9abc:def0 port 60999", "connected", "", "owner"});

@@ -168,7 +168,7 @@ TEST_CASE("a GPU that is found knows its process's page and the regions of its n
   std::ofstream(other / "resource1") << std::string(region_bytes, 'x');
   const LockedPage own;
   own.data()[7] = 'o';
-  const auto engine = find_engine(folder.path, own, [](const LockedPage&) { return own_address; });
+  const auto engine = find_engine(folder.path, own, {}, [](const LockedPage&) { return own_address; });
   REQUIRE(engine);
   CHECK(engine->read(own_address, page).bytes == std::string(7, '\0') + "o" + std::string(page - 8, '\0'));
   CHECK(engine->read(device_at + 3 * page, page).bytes == std::string(page, 'x'));
