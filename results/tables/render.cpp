@@ -210,6 +210,31 @@ Cell share_cell(const std::optional<double>& share, int decimals) {
   return share ? Cell{*share, fmt::format("{:.{}f} %", *share * 100, decimals)} : Cell{};
 }
 
+/// Three decimals below ten images a second (emulated guests), one from there on.
+Cell throughput_cell(const std::optional<double>& value) {
+  return cell(value, value && *value < 10 ? 3 : 1);
+}
+
+/// "1234.5 tokens/s"; empty for images/s, which have a column of their own.
+Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit) {
+  if (!throughput || unit.empty() || unit == images_unit) { return {}; }
+  auto result = throughput_cell(throughput);
+  result.text += " " + printable(unit);
+  return result;
+}
+
+Cell tenants_cell(const std::vector<TenantMean>& tenants) {
+  Cell result;
+  std::vector<std::string> texts;
+  for (const auto& tenant : tenants) {
+    result.value.push_back(tenant.images_per_second ? nlohmann::json(*tenant.images_per_second)
+                                                    : nlohmann::json());
+    texts.push_back(throughput_cell(tenant.images_per_second).text);
+  }
+  result.text = join(texts, " + ");
+  return result;
+}
+
 Table without_empty_columns(Table table) {
   for (std::size_t i = table.columns.size(); i-- > 0;) {
     const auto index = static_cast<std::ptrdiff_t>(i);

@@ -28,6 +28,13 @@ Cell cell(const std::optional<double>& number, int decimals);
 /// 0.978 as "97.8 %".
 Cell share_cell(const std::optional<double>& share, int decimals = 1);
 
+/// A throughput with three decimals below ten a second (emulated guests), one from there on.
+Cell throughput_cell(const std::optional<double>& value);
+/// "1234.5 tokens/s"; empty for images/s, which have a column of their own.
+Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit);
+/// "99.0 + 98.5", for programs a list.
+Cell tenants_cell(const std::vector<TenantMean>& tenants);
+
 /// A text that programs get and people see only if it `is_shown`.
 inline Cell text_cell(const std::string& text, bool is_shown) {
   return {text, is_shown ? text : ""};

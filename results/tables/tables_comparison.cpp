@@ -1,0 +1,334 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "common/contains.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "results/comparison/compare_json.h"
+#include "results/comparison/verdict.h"
+#include "results/store/canonical_json.h"
+#include "results/tables/tables.h"
+
+namespace virtrain::results {
+namespace {
+
+/// A line for an arm of a case.
+struct ArmRow {
+  const CaseComparison* of;
+  const ArmSummary* arm;
+  const CaseComparison* verdict = nullptr;  ///< of the arm against another; none: it is the candidate of none
+  bool names_baseline = false;              ///< not all verdicts are against the same arm
+};
+
+/// Images for a unit of the currency; programs get no value of what else is counted, and people its name.
+Cell price_cell(const ArmSummary& arm) {
+  auto result = cell(arm.work_per_currency_unit, arm.work_per_currency_unit.value_or(0) < 100 ? 3 : 0);
+  if (arm.work_per_currency_unit && arm.unit != images_unit) {
+    result = {nullptr, result.text + " " + printable(work_of(arm.unit))};
+  }
+  return result;
+}
+
+Cell ratio_cell(const ArmRow& row) {
+  return row.verdict ? Cell{row.verdict->test->ratio, ratio_words(row.verdict->test->ratio)} : Cell{};
+}
+
+Cell ratio_limit(const ArmRow& row, double Interval::*end) {
+  const bool is_judged = row.verdict && row.verdict->verdict != Verdict::not_comparable;
+  return is_judged ? limit_cell(row.verdict->test->ci, end) : Cell{};
+}
+
+std::optional<double> scaling_of(const ArmRow& row, double Scaling::*member) {
+  return row.arm->scaling ? std::optional(*row.arm->scaling.*member) : std::nullopt;
+}
+
+Cell scaling_limit(const ArmRow& row, std::optional<Interval> Scaling::*interval, double Interval::*end) {
+  return row.arm->scaling ? limit_cell(*row.arm->scaling.*interval, end) : Cell{};
+}
+
+Cell sweep_limit(const ArmRow& row, double Interval::*end) {
+  const bool is_known = row.arm->sweep && row.arm->sweep->ci;
+  return cell(is_known ? std::optional(*row.arm->sweep->ci.*end) : std::nullopt, 2);
+}
+
+using A = ArmRow;
+constexpr ColumnOf<A> arm_columns[] = {
+    {"case", "case", [](const A& of) { return cell(of.of->case_name); }},
+    {"arm", "arm",
+     [](const A& of) { return cell(of.of->arm.empty() ? of.arm->arm : of.of->arm + ", " + of.arm->arm); }},
+    {"nodes", "nodes", [](const A& of) { return cell(of.arm->nodes); }, true},
+    {"runs", "runs", [](const A& of) { return cell(of.arm->runs); }, true},
+    {"images_per_second", "images/s",
+     [](const A& of) { return throughput_cell(in_images(of.arm->throughput, of.arm->unit)); }, true},
+    {"tenants", "of each tenant", [](const A& of) { return tenants_cell(of.arm->tenants); }, true},
+    {"speedup", "speedup", [](const A& of) { return cell(scaling_of(of, &Scaling::speedup), 3); }, true},
+    {"ideal", "ideal",
+     [](const A& of) { return cell(of.arm->scaling ? std::optional(of.arm->nodes) : std::nullopt); }, true,
+     true},
+    {"published_speedup", "published",
+     [](const A& of) {
+       const bool is_known = of.arm->scaling && of.arm->published;
+       return cell(is_known ? std::optional(of.arm->published->speedup) : std::nullopt, 3);
+     },
+     true, true},
+    {"efficiency", "efficiency", [](const A& of) { return share_cell(scaling_of(of, &Scaling::efficiency)); },
+     true},
+    {"ratio", "ratio", ratio_cell, true},
+    {"ratio_to", "to",
+     [](const A& of) { return cell(of.verdict && of.names_baseline ? of.verdict->baseline : ""); }, false,
+     true},
+    {"verdict", "verdict",
+     [](const A& of) { return cell(of.verdict ? to_string(of.verdict->verdict) : ""); }},
+    {"sweep", "of the sweep",
+     [](const A& of) { return cell(of.arm->sweep ? std::string(to_string(of.arm->sweep->standing)) : ""); },
+     false, true},
+    {"sweep_ci_low", "95 % from", [](const A& of) { return sweep_limit(of, &Interval::low); }, true, true},
+    {"sweep_ci_high", "to", [](const A& of) { return sweep_limit(of, &Interval::high); }, true, true},
+    {"images_per_joule", "images/J of GPUs", [](const A& of) { return cell(of.arm->images_per_joule, 3); },
+     true, true},
+    {"cpu_images_per_joule", "images/J of CPUs",
+     [](const A& of) { return cell(of.arm->cpu_images_per_joule, 3); }, true, true},
+    {"throughput", "throughput",
+     [](const A& of) { return other_unit_cell(of.arm->throughput, of.arm->unit); }, true, true},
+    {"unit", "unit",
+     [](const A& of) {
+       return of.arm->throughput && of.arm->unit != images_unit ? silent_cell(of.arm->unit) : Cell{};
+     },
+     false, true},
+    {"images_per_currency_unit", "images/currency", [](const A& of) { return price_cell(*of.arm); }, true,
+     true},
+    {"ratio_ci_low", "", [](const A& of) { return ratio_limit(of, &Interval::low); }, true, true},
+    {"ratio_ci_high", "", [](const A& of) { return ratio_limit(of, &Interval::high); }, true, true},
+    {"speedup_ci_low", "",
+     [](const A& of) { return scaling_limit(of, &Scaling::speedup_ci, &Interval::low); }, true, true},
+    {"speedup_ci_high", "",
+     [](const A& of) { return scaling_limit(of, &Scaling::speedup_ci, &Interval::high); }, true, true},
+    {"efficiency_ci_low", "",
+     [](const A& of) { return scaling_limit(of, &Scaling::efficiency_ci, &Interval::low); }, true, true},
+    {"efficiency_ci_high", "",
+     [](const A& of) { return scaling_limit(of, &Scaling::efficiency_ci, &Interval::high); }, true, true},
+    {"currency", "",
+     [](const A& of) { return of.arm->work_per_currency_unit ? silent_cell(of.arm->currency) : Cell{}; },
+     true, true}};
+
+/// The comparison of this case in which the arm is the candidate; null: in none that has a ratio.
+const CaseComparison* judged(const std::vector<CaseComparison>& comparisons, const CaseComparison& first,
+                             const std::string& arm) {
+  for (const auto* one = &first; one != comparisons.data() + comparisons.size(); ++one) {
+    if (one != &first && one->first_of_case) { break; }
+    if (one->candidate == arm && one->test) { return one; }
+  }
+  return nullptr;
+}
+
+bool compares_same_arms(const std::vector<CaseComparison>& comparisons) {
+  return std::ranges::all_of(comparisons, [&](const CaseComparison& one) {
+    return one.candidate == comparisons.front().candidate && one.baseline == comparisons.front().baseline;
+  });
+}
+
+std::vector<ArmRow> arm_rows(const std::vector<CaseComparison>& comparisons) {
+  const bool names_baseline = !compares_same_arms(comparisons);
+  std::vector<ArmRow> rows;
+  for (const auto& one : comparisons) {
+    if (!one.first_of_case) { continue; }
+    for (const auto& arm : one.arms) {
+      rows.push_back({&one, &arm, judged(comparisons, one, arm.arm), names_baseline});
+    }
+  }
+  return rows;
+}
+
+/// Currency of the prices, which all share it.
+std::string currency_of(const std::vector<CaseComparison>& comparisons) {
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.currency.empty()) { return printable(arm.currency); }
+    }
+  }
+  return "currency";
+}
+
+/// The named columns; headings say what is divided by what, and in which currency.
+Table arms_table(const std::vector<CaseComparison>& comparisons, const std::vector<ArmRow>& rows,
+                 const std::vector<std::string>& keys = {}) {
+  std::vector<ColumnOf<ArmRow>> columns;
+  std::ranges::copy_if(arm_columns, std::back_inserter(columns),
+                       [&](const auto& one) { return keys.empty() || contains(keys, std::string(one.key)); });
+  auto table = table_of(columns, rows);
+  for (auto& column : table.columns) {
+    if (column.key == "ratio" && !comparisons.empty() && compares_same_arms(comparisons)) {
+      column.head = comparisons.front().candidate + "/" + comparisons.front().baseline;
+    }
+    if (column.key == "images_per_currency_unit") { column.head = "images/" + currency_of(comparisons); }
+  }
+  return table;
+}
+
+/// Sentences in the order they first came, each with the cases it holds for.
+class SentencesOfCases {
+ public:
+  void add(const std::string& sentence, const std::string& case_name) {
+    const auto [found, fresh] = index_.try_emplace(sentence, sentences_.size());
+    if (fresh) { sentences_.push_back({sentence, {}}); }
+    auto& cases = sentences_[found->second].second;
+    if (cases.empty() || cases.back() != case_name) { cases.push_back(case_name); }
+  }
+  void append_to(std::vector<std::string>& lines) const {
+    for (const auto& [sentence, cases] : sentences_) {
+      lines.push_back(join(cases, ", ") + ": " + sentence + ".");
+    }
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::vector<std::string>>> sentences_;
+  std::map<std::string, std::size_t> index_;
+};
+
+std::string words_of_fit(const std::string& fitted_on) {
+  if (fitted_on == "probes_and_runs") { return "probes and runs"; }
+  if (fitted_on == "one_run") { return "one size"; }
+  return fitted_on;
+}
+
+std::string prediction_line(const PredictedPoint& point, const std::string& unit) {
+  const auto rate = [](double value) { return throughput_cell(value).text; };
+  auto line = fmt::format("  {}: {} {}, speedup {:.2f} of {}", counted(point.nodes, "node"),
+                          rate(point.predicted), printable(unit), point.speedup, point.nodes);
+  if (point.bound) {
+    line += fmt::format(", bound {} … {}", rate(point.bound->low), rate(point.bound->high));
+  }
+  if (point.measured) { line += ", measured " + rate(*point.measured); }
+  return line;
+}
+
+std::string words_of_tail(const std::optional<TailInflation>& tail) {
+  if (!tail) { return ""; }
+  if (!tail->ci) { return "; too few steps for a p99"; }
+  return fmt::format("; p99 of its steps {:.3f} times as long ({:.3f} to {:.3f})", tail->inflation,
+                     tail->ci->low, tail->ci->high);
+}
+
+/// Where the published speedups come from, and tenants against their runs alone.
+void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
+  for (const auto& arm : comparison.arms) {
+    if (arm.scaling && arm.published) {
+      notes.add("the published speedup is that of experiment " + arm.published->experiment,
+                comparison.case_name);
+    }
+    if (!arm.alone) { continue; }
+    std::vector<std::string> parts;
+    for (const auto& tenant : arm.alone->tenants) {
+      parts.push_back(
+          fmt::format("{} has {:.1f} % of its throughput alone ({}; slowdown {:.3f}{})",
+                      tenant.name.empty() ? fmt::format("tenant {}", tenant.tenant_index + 1) : tenant.name,
+                      100 / tenant.slowdown, tenant.alone_case, tenant.slowdown, words_of_tail(tenant.tail)));
+    }
+    auto sentence = fmt::format("in {}, {}", arm.arm, join(parts, ", "));
+    if (const auto& all = arm.alone->isolation) {
+      sentence +=
+          fmt::format(": STP {:.3f}, ANTT {:.3f}, Jain {:.4f}, worst slowdown {:.3f}", all->system_throughput,
+                      all->mean_slowdown, all->jain_index, all->worst_slowdown);
+    }
+    notes.add(sentence, comparison.case_name);
+  }
+}
+
+/// One line for each size of each weak scaling and arm; the cases of one family share their prediction.
+void append_predictions(const std::vector<CaseComparison>& comparisons, std::vector<std::string>& lines) {
+  std::set<std::string> said;
+  for (const auto& comparison : comparisons) {
+    for (const auto& arm : comparison.arms) {
+      if (!arm.prediction) { continue; }
+      const auto& model = *arm.prediction;
+      const auto family = printed(resized(comparison.key, {}));
+      const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
+      if (!said.insert(fmt::format("{}\n{}", family, name)).second) { continue; }
+      lines.push_back(fmt::format(
+          "Prediction of {} in {}{}, fitted on {}, {}:", family, name,
+          model.transport.empty() ? "" : " over " + model.transport, words_of_fit(model.fitted_on),
+          model.worst_held_out_error
+              ? fmt::format("off by at most {:.1f} % on held-out sizes", *model.worst_held_out_error * 100)
+              : "no size could be held out to test it"));
+      for (const auto& point : model.points) { lines.push_back(prediction_line(point, arm.unit)); }
+      for (const auto& note : model.notes) { lines.push_back("  " + note + "."); }
+    }
+  }
+}
+
+}  // namespace
+
+Table comparison_table(const std::vector<CaseComparison>& comparisons) {
+  auto table = arms_table(comparisons, arm_rows(comparisons));
+  SentencesOfCases verdicts;
+  SentencesOfCases notes;
+  SentencesOfCases explanations;
+  for (const auto& comparison : comparisons) {
+    verdicts.add(verdict_sentence(comparison), comparison.case_name);
+    for (const auto& note : comparison.notes) { notes.add(note, comparison.case_name); }
+    if (comparison.first_of_case) { add_arm_notes(comparison, notes); }
+    if (!comparison.explanation) { continue; }
+    for (const auto& line : sentences(*comparison.explanation)) {
+      explanations.add(line, comparison.case_name);
+    }
+  }
+  table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
+  verdicts.append_to(table.notes);
+  if (const auto family = family_sentence(comparisons); !family.empty()) {
+    table.notes.push_back(family + ".");
+  }
+  for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
+  notes.append_to(table.notes);
+  if (std::ranges::any_of(comparisons, [](const auto& one) { return one.explanation.has_value(); })) {
+    table.notes.emplace_back("What may explain the gaps, largest first:");
+  }
+  explanations.append_to(table.notes);
+  append_predictions(comparisons, table.notes);
+  return table;
+}
+
+Table costs_table(const std::vector<CaseComparison>& comparisons) {
+  auto rows = arm_rows(comparisons);
+  std::erase_if(rows, [](const ArmRow& row) {
+    return !row.arm->images_per_joule && !row.arm->cpu_images_per_joule && !row.arm->work_per_currency_unit;
+  });
+  return arms_table(comparisons, rows,
+                    {"case", "arm", "images_per_second", "images_per_joule", "cpu_images_per_joule",
+                     "images_per_currency_unit"});
+}
+
+Table summary_table(const std::vector<CaseComparison>& comparisons) {
+  auto table = arms_table(comparisons, arm_rows(comparisons),
+                          {"case", "arm", "images_per_second", "speedup", "ratio", "ratio_to", "verdict",
+                           "sweep", "images_per_currency_unit", "throughput"});
+  for (auto& column : table.columns) {
+    column.hide_empty = true;
+    if (column.key == "ratio") { column.head = "ratio"; }
+  }
+  SentencesOfCases verdicts;
+  for (const auto& comparison : comparisons) {
+    if (comparison.test && comparison.verdict != Verdict::not_comparable) {
+      verdicts.add(verdict_sentence(comparison), comparison.case_name);
+    }
+  }
+  verdicts.append_to(table.notes);
+  for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
+  table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
+  return table;
+}
+
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen) {
+  if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
+  auto text = render(comparison_table(comparisons), format, screen);
+  if (format != Format::markdown || comparisons.empty()) { return text; }
+  // In a pull request or a CI summary it stands among others' words.
+  const auto& first = comparisons.front();
+  return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),
+                     text);
+}
+
+}  // namespace virtrain::results
