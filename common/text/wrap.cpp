@@ -29,4 +29,43 @@ std::string hang(std::string_view text, std::size_t columns, std::size_t indent)
   return join(wrap(text, columns - std::min(columns, indent)), "\n" + std::string(indent, ' '));
 }
 
+namespace {
+
+constexpr std::string_view ellipsis = "…";
+
+/// Each with what ends it.
+std::vector<std::string> words_with_ends(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (const char byte : name) {
+    words.back() += byte;
+    if (std::string_view(" -_./@+=:,").find(byte) != std::string_view::npos) { words.emplace_back(); }
+  }
+  if (words.size() > 1 && words.back().empty()) { words.pop_back(); }
+  return words;
+}
+
+std::string first_columns(std::string_view text, std::size_t columns) {
+  std::size_t bytes = 0, taken = 0;
+  for (; bytes < text.size(); ++bytes) {
+    if ((text[bytes] & 0xC0) != 0x80 && taken++ == columns) { break; }
+  }
+  return std::string(text.substr(0, bytes));
+}
+
+}  // namespace
+
+std::string abbreviated(const std::string& name, std::size_t columns) {
+  if (text_width(name) <= columns || columns == 0) { return name; }
+  const auto words = words_with_ends(name);
+  // With the mark before it: "weak-…/16".
+  const auto last = words.size() < 2 ? words.back() : words[words.size() - 2].back() + words.back();
+  std::string first;
+  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
+    if (text_width(first) + text_width(words[i]) + 1 + text_width(last) > columns) { break; }
+    first += words[i];
+  }
+  if (first.empty()) { return first_columns(name, columns - 1).append(ellipsis); }
+  return first.append(ellipsis).append(last);
+}
+
 }  // namespace virtrain

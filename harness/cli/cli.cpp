@@ -98,6 +98,8 @@ results::Screen screen_of_stdout() {
   winsize size{};
   if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) {
     screen.columns = size.ws_col;
+  } else if (const char* columns = std::getenv("COLUMNS"); columns != nullptr) {
+    screen.columns = std::strtoul(columns, nullptr, 10);
   }
   return screen;
 }

@@ -3,6 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+#include <set>
 
 #include "common/text/printable.h"
 #include "common/text/text.h"
@@ -44,6 +48,65 @@ std::vector<std::size_t> column_widths(const Table& table) {
   return widths;
 }
 
+std::size_t line_width(const Table& table) {
+  const auto widths = column_widths(table);
+  return std::accumulate(widths.begin(), widths.end(), widths.empty() ? 0 : (widths.size() - 1) * gap.size());
+}
+
+/// The names of a column in at most so many columns; false where two of them would read the same.
+bool shorten(Table& table, std::size_t column, std::size_t columns) {
+  std::map<std::string, std::string> names;
+  std::set<std::string> distinct;
+  if (!table.columns[column].right) {
+    for (const auto& row : table.rows) {
+      const auto text = line_safe(row[column].text);
+      if (names.try_emplace(text, abbreviated(text, columns)).second &&
+          !distinct.insert(names[text]).second) {
+        return false;
+      }
+    }
+    for (auto& row : table.rows) { row[column].text = names[line_safe(row[column].text)]; }
+  }
+  table.columns[column].head = abbreviated(line_safe(table.columns[column].head), columns);
+  return true;
+}
+
+/// The narrowest that a column may become: numbers are never shortened.
+std::size_t narrowest(const Table& table, std::size_t column) {
+  std::size_t widest = 8;
+  for (const auto& row : table.rows) {
+    if (table.columns[column].right) { widest = std::max(widest, text_width(line_safe(row[column].text))); }
+  }
+  return widest;
+}
+
+/// The table on a screen of so many columns: without spare columns, the last first, then with shorter names,
+/// the longest first.
+Table fit_to(Table table, std::size_t screen) {
+  const auto over = [&] {
+    const auto width = line_width(table);
+    return screen > 0 && width > screen ? width - screen : 0;
+  };
+  for (std::size_t i = table.columns.size(); i-- > 0 && over() > 0;) {
+    if (!table.columns[i].spare) { continue; }
+    table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
+    for (auto& row : table.rows) { row.erase(row.begin() + static_cast<std::ptrdiff_t>(i)); }
+  }
+  std::vector<std::size_t> candidates;
+  for (std::size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].shrinks) { candidates.push_back(i); }
+  }
+  const auto widths = column_widths(table);
+  // Heads of numbers first, then the longest names.
+  std::ranges::stable_sort(candidates, std::greater(),
+                           [&](std::size_t i) { return std::pair(table.columns[i].right, widths[i]); });
+  for (const auto i : candidates) {
+    const auto width = widths[i] - std::min(widths[i], over());
+    if (over() > 0) { shorten(table, i, std::max(width, narrowest(table, i))); }
+  }
+  return table;
+}
+
 /// How many columns of the table fit side by side, at least one.
 std::size_t columns_that_fit(const std::vector<std::size_t>& widths, std::size_t screen) {
   std::size_t taken = 0;
@@ -71,7 +134,8 @@ std::string rest_of_row(const Table& table, const std::vector<Cell>& row, std::s
   return out;
 }
 
-std::string render_table(const Table& table, const Screen& screen) {
+std::string render_table(const Table& whole, const Screen& screen) {
+  const auto table = fit_to(whole, screen.columns);
   const auto widths = column_widths(table);
   const auto fitting = columns_that_fit(widths, screen.columns);
   std::string out;

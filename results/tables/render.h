@@ -55,6 +55,8 @@ struct Column {
   std::string head;  ///< for people: "images/s"
   bool right = false;
   bool hide_empty = false;  ///< people see it only where a row has a value; programs always get it
+  bool shrinks = false;  ///< on a narrow screen its head and, if not right-aligned, its names are shortened
+  bool spare = false;    ///< left out on a screen that has no room for it
 };
 
 /// Output of a command, before it is text.
@@ -78,13 +80,17 @@ struct ColumnOf {
   Cell (*cell)(const Row& row);
   bool right = false;
   bool hide_empty = false;
+  bool shrinks = false;
+  bool spare = false;
 };
 
 /// A table with a line for each of `rows`.
 template <typename Columns, typename Rows>
 Table table_of(const Columns& columns, const Rows& rows) {
   Table table;
-  for (const auto& one : columns) { table.columns.push_back({one.key, one.head, one.right, one.hide_empty}); }
+  for (const auto& one : columns) {
+    table.columns.push_back({one.key, one.head, one.right, one.hide_empty, one.shrinks, one.spare});
+  }
   for (const auto& row : rows) {
     auto& cells = table.rows.emplace_back();
     for (const auto& one : columns) { cells.push_back(one.cell(row)); }

@@ -12,16 +12,22 @@
 // Tables of the commands.
 namespace virtrain::results {
 
+/// What people see of a comparison at a terminal.
+struct ComparisonView {
+  bool tenants = false;  ///< a table of the tenants of cases with several
+  bool brief = false;    ///< the end of `run`: without remarks on single cases
+};
+
 /// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
 /// verdicts.
 Table comparison_table(const std::vector<CaseComparison>& comparisons);
-/// The last table of `run`: the same on a small screen, with the verdicts that there are and one line on
-/// virtualization.
-Table summary_table(const std::vector<CaseComparison>& comparisons);
 /// Cost of images in energy and money; no rows where it is unknown.
 Table costs_table(const std::vector<CaseComparison>& comparisons);
-/// The table of `compare` (in Markdown under a heading), or with Format::json the contract's list.
-std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {});
+/// What `compare` prints: the comparison's table (in Markdown under a heading); with Format::json the
+/// contract's list; with Format::table a line for each case, then tables of their own for scaling, sweeps and
+/// cost.
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {},
+                   const ComparisonView& view = {});
 
 /// The table of `changes`: a line for each change, below it its possible causes. `database_option`: the
 /// option by which commands find the database, such as " --db nightly.db"; empty: it is the default one.

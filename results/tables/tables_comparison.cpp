@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "common/contains.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "common/text/wrap.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/store/canonical_json.h"
@@ -17,7 +19,7 @@ namespace virtrain::results {
 namespace {
 
 /// A line for an arm of a case.
-struct ArmRow {
+struct ArmLine {
   const CaseComparison* of;
   const ArmSummary* arm;
   const CaseComparison* verdict = nullptr;  ///< of the arm against another; none: it is the candidate of none
@@ -33,29 +35,29 @@ Cell price_cell(const ArmSummary& arm) {
   return result;
 }
 
-Cell ratio_cell(const ArmRow& row) {
+Cell ratio_cell(const ArmLine& row) {
   return row.verdict ? Cell{row.verdict->test->ratio, ratio_words(row.verdict->test->ratio)} : Cell{};
 }
 
-Cell ratio_limit(const ArmRow& row, double Interval::*end) {
+Cell ratio_limit(const ArmLine& row, double Interval::*end) {
   const bool is_judged = row.verdict && row.verdict->verdict != Verdict::not_comparable;
   return is_judged ? limit_cell(row.verdict->test->ci, end) : Cell{};
 }
 
-std::optional<double> scaling_of(const ArmRow& row, double Scaling::*member) {
+std::optional<double> scaling_of(const ArmLine& row, double Scaling::*member) {
   return row.arm->scaling ? std::optional(*row.arm->scaling.*member) : std::nullopt;
 }
 
-Cell scaling_limit(const ArmRow& row, std::optional<Interval> Scaling::*interval, double Interval::*end) {
+Cell scaling_limit(const ArmLine& row, std::optional<Interval> Scaling::*interval, double Interval::*end) {
   return row.arm->scaling ? limit_cell(*row.arm->scaling.*interval, end) : Cell{};
 }
 
-Cell sweep_limit(const ArmRow& row, double Interval::*end) {
+Cell sweep_limit(const ArmLine& row, double Interval::*end) {
   const bool is_known = row.arm->sweep && row.arm->sweep->ci;
   return cell(is_known ? std::optional(*row.arm->sweep->ci.*end) : std::nullopt, 2);
 }
 
-using A = ArmRow;
+using A = ArmLine;
 constexpr ColumnOf<A> arm_columns[] = {
     {"case", "case", [](const A& of) { return cell(of.of->case_name); }},
     {"arm", "arm",
@@ -131,9 +133,9 @@ bool compares_same_arms(const std::vector<CaseComparison>& comparisons) {
   });
 }
 
-std::vector<ArmRow> arm_rows(const std::vector<CaseComparison>& comparisons) {
+std::vector<ArmLine> lines_of_arms(const std::vector<CaseComparison>& comparisons) {
   const bool names_baseline = !compares_same_arms(comparisons);
-  std::vector<ArmRow> rows;
+  std::vector<ArmLine> rows;
   for (const auto& one : comparisons) {
     if (!one.first_of_case) { continue; }
     for (const auto& arm : one.arms) {
@@ -154,9 +156,9 @@ std::string currency_of(const std::vector<CaseComparison>& comparisons) {
 }
 
 /// The named columns; headings say what is divided by what, and in which currency.
-Table arms_table(const std::vector<CaseComparison>& comparisons, const std::vector<ArmRow>& rows,
+Table arms_table(const std::vector<CaseComparison>& comparisons, const std::vector<ArmLine>& rows,
                  const std::vector<std::string>& keys = {}) {
-  std::vector<ColumnOf<ArmRow>> columns;
+  std::vector<ColumnOf<ArmLine>> columns;
   std::ranges::copy_if(arm_columns, std::back_inserter(columns),
                        [&](const auto& one) { return keys.empty() || contains(keys, std::string(one.key)); });
   auto table = table_of(columns, rows);
@@ -178,9 +180,11 @@ class SentencesOfCases {
     auto& cases = sentences_[found->second].second;
     if (cases.empty() || cases.back() != case_name) { cases.push_back(case_name); }
   }
-  void append_to(std::vector<std::string>& lines) const {
+  /// `all`: what to call this many cases, of which nobody needs the names.
+  void append_to(std::vector<std::string>& lines, std::size_t all = 0) const {
     for (const auto& [sentence, cases] : sentences_) {
-      lines.push_back(join(cases, ", ") + ": " + sentence + ".");
+      const bool is_all = all > 1 && cases.size() == all;
+      lines.push_back((is_all ? "all cases" : join(cases, ", ")) + ": " + sentence + ".");
     }
   }
 
@@ -263,7 +267,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
 }  // namespace
 
 Table comparison_table(const std::vector<CaseComparison>& comparisons) {
-  auto table = arms_table(comparisons, arm_rows(comparisons));
+  auto table = arms_table(comparisons, lines_of_arms(comparisons));
   SentencesOfCases verdicts;
   SentencesOfCases notes;
   SentencesOfCases explanations;
@@ -292,8 +296,8 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
 }
 
 Table costs_table(const std::vector<CaseComparison>& comparisons) {
-  auto rows = arm_rows(comparisons);
-  std::erase_if(rows, [](const ArmRow& row) {
+  auto rows = lines_of_arms(comparisons);
+  std::erase_if(rows, [](const ArmLine& row) {
     return !row.arm->images_per_joule && !row.arm->cpu_images_per_joule && !row.arm->work_per_currency_unit;
   });
   return arms_table(comparisons, rows,
@@ -301,27 +305,267 @@ Table costs_table(const std::vector<CaseComparison>& comparisons) {
                      "images_per_currency_unit"});
 }
 
-Table summary_table(const std::vector<CaseComparison>& comparisons) {
-  auto table = arms_table(comparisons, arm_rows(comparisons),
-                          {"case", "arm", "images_per_second", "speedup", "ratio", "ratio_to", "verdict",
-                           "sweep", "images_per_currency_unit", "throughput"});
-  for (auto& column : table.columns) {
-    column.hide_empty = true;
-    if (column.key == "ratio") { column.head = "ratio"; }
-  }
-  SentencesOfCases verdicts;
-  for (const auto& comparison : comparisons) {
-    if (comparison.test && comparison.verdict != Verdict::not_comparable) {
-      verdicts.add(verdict_sentence(comparison), comparison.case_name);
+namespace {
+
+/// A line for a comparison that has a ratio.
+struct CaseRow {
+  const CaseComparison* of;
+  std::string name;  ///< of the case, or of the arms where one table is of one case
+};
+
+const ArmSummary* summary_of_side(const CaseComparison& of, const std::string& arm) {
+  const auto found = std::ranges::find(of.arms, arm, &ArmSummary::arm);
+  return found == of.arms.end() ? nullptr : &*found;
+}
+
+Cell side_cell(const CaseComparison& of, const std::string& arm) {
+  const auto* side = summary_of_side(of, arm);
+  if (side == nullptr) { return {}; }
+  return side->unit == images_unit ? throughput_cell(side->throughput)
+                                   : other_unit_cell(side->throughput, side->unit);
+}
+
+bool is_judged(const CaseComparison& of) {
+  return of.forced || of.verdict != Verdict::not_comparable;
+}
+
+Cell interval_cell(const CaseComparison& of) {
+  const auto& ci = of.test->ci_tost;
+  if (!ci || !is_judged(of)) { return {}; }
+  return cell(ratio_words(ci->low) + " … " + ratio_words(ci->high));
+}
+
+/// "worse", "no interval".
+Cell case_verdict_cell(const CaseComparison& of) {
+  const bool is_open = !of.test->ci_tost && of.verdict == Verdict::inconclusive;
+  return cell(is_open ? "no interval" : spaced(to_string(of.verdict)));
+}
+
+using C = CaseRow;
+constexpr ColumnOf<C> case_columns[] = {
+    {"case", "case", [](const C& of) { return cell(of.name); }, false, false, true},
+    {"baseline", "", [](const C& of) { return side_cell(*of.of, of.of->baseline); }, true, true, true},
+    {"candidate", "", [](const C& of) { return side_cell(*of.of, of.of->candidate); }, true, true, true},
+    {"ratio", "ratio", [](const C& of) { return cell(ratio_words(of.of->test->ratio)); }, true},
+    {"interval", "", [](const C& of) { return interval_cell(*of.of); }, false, true},
+    {"verdict", "verdict", [](const C& of) { return case_verdict_cell(*of.of); }},
+    {"compared", "compared", [](const C& of) { return cell(size_words(*of.of)); }, false, false, false,
+     true}};
+
+using CaseList = std::vector<const CaseComparison*>;
+
+bool of_same_arms(const CaseComparison& a, const CaseComparison& b) {
+  return a.baseline == b.baseline && a.candidate == b.candidate;
+}
+
+/// Those with a ratio, a list for each table: of two arms, or, where more pairs of arms than cases were
+/// compared, of one case.
+std::vector<CaseList> tables_of_cases(const std::vector<CaseComparison>& comparisons) {
+  CaseList pairs;
+  std::set<std::string> cases;
+  for (const auto& one : comparisons) {
+    if (!one.test) { continue; }
+    cases.insert(one.case_name);
+    if (std::ranges::none_of(pairs, [&](const auto* pair) { return of_same_arms(*pair, one); })) {
+      pairs.push_back(&one);
     }
   }
-  verdicts.append_to(table.notes);
-  for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
-  table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
+  const bool by_case = pairs.size() > 1 && pairs.size() > cases.size();
+  std::vector<CaseList> tables;
+  for (const auto& one : comparisons) {
+    if (!one.test) { continue; }
+    auto same = std::ranges::find_if(tables, [&](const CaseList& table) {
+      return by_case ? table[0]->case_name == one.case_name : of_same_arms(*table[0], one);
+    });
+    if (same == tables.end()) { same = tables.insert(tables.end(), CaseList()); }
+    same->push_back(&one);
+  }
+  return tables;
+}
+
+/// "vm against bare_metal: images/s, 6 pairs, margin 2 %"
+std::string title_of(const CaseList& compared, bool of_arms) {
+  const auto& first = *compared[0];
+  const auto all = [&](auto&& word) {
+    const auto words = word(first);
+    return std::ranges::all_of(compared, [&](const auto* one) { return word(*one) == words; }) ? words : "";
+  };
+  std::vector<std::string> parts{all([](const auto& one) { return printable(one.throughput_unit); }),
+                                 all(size_words),
+                                 fmt::format("margin {:.4g} %", first.settings.margin * 100)};
+  std::erase(parts, "");
+  return (of_arms ? first.candidate + " against " + first.baseline : first.case_name) + ": " +
+         join(parts, ", ");
+}
+
+/// A line for each comparison of `compared`.
+Table case_table(const CaseList& compared) {
+  const auto& first = *compared[0];
+  const bool of_arms =
+      std::ranges::all_of(compared, [&](const auto* one) { return of_same_arms(*one, first); });
+  std::vector<CaseRow> rows;
+  std::vector<CaseComparison> levels;
+  for (const auto* one : compared) {
+    const auto& [name, arm] = std::tie(one->case_name, one->arm);
+    rows.push_back({one, !of_arms      ? one->candidate + "/" + one->baseline
+                         : arm.empty() ? name
+                                       : name + ", " + arm});
+    levels.push_back(*one);
+  }
+  auto table = table_of(case_columns, rows);
+  table.title = title_of(compared, of_arms);
+  table.columns[0].head = of_arms ? "case" : "arms";
+  table.columns[1].head = of_arms ? first.baseline : "baseline";
+  table.columns[2].head = of_arms ? first.candidate : "candidate";
+  table.columns[4].head = deciding_interval(levels);
   return table;
 }
 
-std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen) {
+/// Arms of the comparison's lines for which this holds, with these columns.
+template <typename Holds>
+Table chosen_arms(const std::vector<CaseComparison>& comparisons, const char* title,
+                  const std::vector<std::string>& keys, Holds&& holds) {
+  auto rows = lines_of_arms(comparisons);
+  std::erase_if(rows, [&](const ArmLine& row) { return !holds(row); });
+  auto table = arms_table(comparisons, rows, keys);
+  table.title = title;
+  for (auto& column : table.columns) {
+    column.hide_empty = true;
+    column.shrinks = column.key == "case" || column.key == "arm";
+  }
+  return table;
+}
+
+bool has_any_ratio(const std::vector<CaseComparison>& comparisons, const std::string& case_name) {
+  return std::ranges::any_of(comparisons,
+                             [&](const auto& one) { return one.case_name == case_name && one.test; });
+}
+
+/// A tenant of a case with several.
+struct TenantRow {
+  const CaseComparison* of;
+  const ArmSummary* arm;
+  const TenantMean* tenant;
+  const TenantAlone* alone = nullptr;  ///< none: it has no run alone
+};
+
+const TenantAlone* alone_of(const ArmSummary& arm, std::int64_t tenant) {
+  if (!arm.alone) { return nullptr; }
+  const auto found = std::ranges::find(arm.alone->tenants, tenant, &TenantAlone::tenant_index);
+  return found == arm.alone->tenants.end() ? nullptr : &*found;
+}
+
+Cell tenant_tail_cell(const TenantRow& of) {
+  if (of.alone == nullptr || !of.alone->tail) { return {}; }
+  const auto& tail = *of.alone->tail;
+  return tail.ci ? Cell{tail.inflation,
+                        fmt::format("{:.3f} ({:.3f} … {:.3f})", tail.inflation, tail.ci->low, tail.ci->high)}
+                 : cell("too few steps");
+}
+
+using W = TenantRow;
+constexpr ColumnOf<W> tenant_columns[] = {
+    {"case", "case", [](const W& of) { return cell(of.of->case_name); }, false, false, true},
+    {"arm", "arm", [](const W& of) { return cell(of.arm->arm); }, false, false, true},
+    {"tenant", "tenant",
+     [](const W& of) {
+       return of.tenant->name.empty() ? cell(of.tenant->tenant_index + 1) : cell(of.tenant->name);
+     },
+     false, false, true},
+    {"images_per_second", "together",
+     [](const W& of) { return throughput_cell(of.tenant->images_per_second); }, true},
+    {"alone", "alone",
+     [](const W& of) {
+       return of.alone != nullptr ? throughput_cell(of.alone->alone_images_per_second) : Cell{};
+     },
+     true, true},
+    {"slowdown", "slowdown",
+     [](const W& of) { return of.alone != nullptr ? cell(std::optional(of.alone->slowdown), 3) : Cell{}; },
+     true, true},
+    {"p99", "p99 of steps ×", tenant_tail_cell, true, true}};
+
+Table tenants_table(const std::vector<CaseComparison>& comparisons) {
+  std::vector<TenantRow> rows;
+  for (const auto& one : comparisons) {
+    for (const auto& arm : one.arms) {
+      if (!one.first_of_case || arm.tenants.size() < 2) { continue; }
+      for (const auto& tenant : arm.tenants) {
+        rows.push_back({&one, &arm, &tenant, alone_of(arm, tenant.tenant_index)});
+      }
+    }
+  }
+  auto table = table_of(tenant_columns, rows);
+  table.title = "Tenants: throughput together, and of each one's run alone";
+  return table;
+}
+
+/// What is below the tables: no verdict without its reason, and remarks unless they are to be few.
+std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparisons, bool brief) {
+  std::vector<std::string> lines;
+  std::set<std::string> cases;
+  SentencesOfCases remarks, notes;
+  for (const auto& one : comparisons) {
+    cases.insert(one.case_name);
+    const auto remark = verdict_remark(one);
+    if (!remark.empty()) { remarks.add(remark, one.case_name); }
+    for (const auto& note : brief ? std::vector<std::string>() : one.notes) {
+      notes.add(note, one.case_name);
+    }
+    if (brief || !one.first_of_case) { continue; }
+    for (const auto& arm : one.arms) {
+      if (arm.scaling && arm.published) {
+        notes.add("the published speedup is that of experiment " + arm.published->experiment, one.case_name);
+      }
+    }
+  }
+  if (const auto family = family_sentence(comparisons); !family.empty()) { lines.push_back(family + "."); }
+  remarks.append_to(lines, cases.size());
+  for (auto& sentence : sweep_sentences(comparisons)) { lines.push_back(std::move(sentence)); }
+  lines.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
+  notes.append_to(lines, cases.size());
+  append_predictions(comparisons, lines);
+  return lines;
+}
+
+/// The comparison for people at a terminal.
+std::string screen_text(const std::vector<CaseComparison>& comparisons, const Screen& screen,
+                        const ComparisonView& view) {
+  std::string out;
+  const auto add = [&](const Table& table) {
+    if (!table.rows.empty()) { out += render(table, Format::table, screen) + '\n'; }
+  };
+  for (const auto& compared : tables_of_cases(comparisons)) { add(case_table(compared)); }
+  add(chosen_arms(comparisons, "Not compared",
+                  {"case", "arm", "nodes", "runs", "images_per_second", "throughput"},
+                  [&](const ArmLine& row) {
+                    return row.arm->runs > 0 && !has_any_ratio(comparisons, row.of->case_name);
+                  }));
+  add(chosen_arms(comparisons, "Scaling",
+                  {"case", "arm", "images_per_second", "throughput", "speedup", "ideal", "published_speedup",
+                   "efficiency"},
+                  [](const ArmLine& row) { return row.arm->scaling && row.arm->nodes > 1; }));
+  add(chosen_arms(
+      comparisons, "Sweep",
+      {"case", "arm", "images_per_second", "throughput", "sweep", "sweep_ci_low", "sweep_ci_high"},
+      [](const ArmLine& row) { return row.arm->sweep.has_value(); }));
+  auto costs = costs_table(comparisons);
+  costs.title = "Cost";
+  add(costs);
+  const auto tenants = tenants_table(comparisons);
+  if (view.tenants) { add(tenants); }
+  auto notes = notes_below(comparisons, view.brief);
+  if (!view.brief && !view.tenants && !tenants.rows.empty()) {
+    notes.emplace_back("More: --tenants lists the tenants of each case.");
+  }
+  for (const auto& note : notes) { out += hang(printable(note), screen.columns) + '\n'; }
+  return out;
+}
+
+}  // namespace
+
+std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen,
+                   const ComparisonView& view) {
+  if (format == Format::table) { return screen_text(comparisons, screen, view); }
   if (format == Format::json) { return canonical_json(to_json(comparisons)) + '\n'; }
   auto text = render(comparison_table(comparisons), format, screen);
   if (format != Format::markdown || comparisons.empty()) { return text; }

@@ -238,3 +238,13 @@ TEST_CASE("a paragraph is broken at blanks, by what is seen, and a long word sta
   CHECK(hang("fix: load it", 12, 4) == "fix:\n    load it");
   CHECK(hang("fix: load it", 0, 4) == "fix: load it");
 }
+
+TEST_CASE("a long name keeps its first and last words whole") {
+  CHECK(abbreviated("weak-scaling/16", 15) == "weak-scaling/16");
+  CHECK(abbreviated("weak-scaling/16", 14) == "weak-…/16");
+  CHECK(abbreviated("train@workload.batch_size=128", 21) == "train@workload.…=128");
+  CHECK(abbreviated("two-vms-two-gpus", 12) == "two-…-gpus");
+  CHECK(abbreviated("unbroken", 5) == "unbr…");
+  CHECK(abbreviated("änderung", 3) == "än…");
+  CHECK(abbreviated("anything", 0) == "anything");
+}

@@ -51,7 +51,7 @@ void show_study(const DemoArguments& arguments, const Cli& cli) {
         "1. A published study: ResNet-50 on Dell PowerEdge R750xa, four A100, VMs on ESXi against bare "
         "metal.\n"
         "   These are its authors' figures, one run each. Nothing was measured here.\n\n" +
-        results::render(results::summary_table(comparisons), results::Format::table, screen_of_stdout()));
+        results::render(comparisons, results::Format::table, screen_of_stdout(), {.brief = true}));
   }
   results::ReportRequest report{request, cli.command_line};
   report.compare.predict = node_counts(reported_sizes);

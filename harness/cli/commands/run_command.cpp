@@ -97,10 +97,9 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
   const bool is_table = arguments.format == results::Format::table;
   if (!cli.quiet) {
     const auto screen = screen_of_stdout();
-    print_result(scenario.isolation ? isolation_of(arguments.options, run.outcome, arguments.format, screen)
-                 : is_table
-                     ? results::render(results::summary_table(run.comparisons), arguments.format, screen)
-                     : results::render(run.comparisons, arguments.format));
+    print_result(scenario.isolation
+                     ? isolation_of(arguments.options, run.outcome, arguments.format, screen)
+                     : results::render(run.comparisons, arguments.format, screen, {.brief = true}));
   }
   const bool reported = arguments.report.empty() || make_report(arguments, run.request, cli);
   if (!cli.quiet && is_table) {

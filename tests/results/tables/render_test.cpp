@@ -1,6 +1,7 @@
 #include "results/tables/render.h"
 
 #include "common/text/text.h"
+#include "common/text/wrap.h"
 #include "results/store/canonical_json.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
@@ -105,9 +106,21 @@ TEST_CASE("the comparison reads like the study's table") {
   }
   const auto comparisons = compare(store, {});
   const auto text = render(comparisons, Format::table);
-  CHECK_THAT(text, Contains("vm/bare_metal") && Contains("of each tenant") && Contains("98.8 %") &&
-                       Contains("equivalent") && Contains("Virtualization: ") &&
-                       Contains("bare_metal none") && Contains("vm on KVM"));
+  CHECK_THAT(
+      text, StartsWith("vm against bare_metal: images/s, 3 pairs, margin 2 %\n\n"
+                       "case            bare_metal     vm   ratio  90 % interval    verdict     compared\n"
+                       "weak-scaling/2       200.2  198.0  0.9890  0.9882 … 0.9898  equivalent  3 pairs\n") &&
+                Contains("\nNot compared\n\ncase            arm  nodes  runs  images/s\n"
+                         "weak-scaling/1  vm       1     3     100.2\n") &&
+                Contains("\nScaling\n\ncase            arm  images/s  speedup  ideal  efficiency\n"
+                         "weak-scaling/2  vm      198.0    1.976      2      98.8 %\n") &&
+                Contains("Virtualization: bare_metal none; vm on KVM.") &&
+                Contains("--tenants lists the tenants") && !Contains("99.0"));
+  CHECK_THAT(render(comparisons, Format::table, {}, {.tenants = true}),
+             Contains("case            arm  tenant  together\nweak-scaling/2  vm   1           99.0\n") &&
+                 !Contains("--tenants"));
+  CHECK_THAT(render(comparisons, Format::markdown),
+             Contains("of each tenant") && Contains("vm/bare\\_metal"));
   CHECK(nlohmann::json::parse(render(comparisons, Format::json)).at(1).at("verdict") == "equivalent");
   CHECK_THAT(render(comparisons, Format::markdown),
              StartsWith("### vm against bare\\_metal\n\n| case | arm |") &&
@@ -130,22 +143,49 @@ TEST_CASE("the comparison reads like the study's table") {
   CHECK_THAT(text, !Contains("ci_low"));
 }
 
-TEST_CASE("what run ends with fits a small screen") {
+TEST_CASE("a comparison fits 80 columns, a line a case") {
   const TemporaryFolder folder;
   Store store(folder.path / "results.db");
   store.add_experiment(an_experiment("e1"));
+  const std::string long_name = "two-vms-with-a-name-of-many-words-and-two-tenants";
   for (int pair = 1; pair <= 3; ++pair) {
-    add_finished(store, "e1", "two-vms-two-tenants", "vm", pair, 198 + 0.1 * pair, 2);
-    add_finished(store, "e1", "two-vms-two-tenants", "bare_metal_shared", pair, 200 + 0.1 * pair, 2);
+    for (const auto& name : {long_name + "-a", long_name + "-b"}) {
+      add_finished(store, "e1", name, "vm", pair, 10198 + 10 * pair, 2);
+      add_finished(store, "e1", name, "bare_metal_shared", pair, 10708 - 10 * pair, 2);
+    }
   }
   CompareRequest request;
   request.baseline = "bare_metal_shared";
-  const auto text = render(summary_table(compare(store, request)), Format::table);
-  const auto table = text.substr(0, text.find("\n\n"));
-  for (const auto& line : split(table, '\n')) { CHECK(line.size() <= 80); }
-  CHECK_THAT(table, Contains("ratio") && Contains("0.990") && Contains("equivalent") && !Contains("nodes"));
-  CHECK_THAT(text, Contains("equivalent to bare_metal_shared within 2 %") &&
-                       EndsWith("\nVirtualization: vm on KVM; bare_metal_shared none.\n"));
+  const auto comparisons = compare(store, request);
+  for (const bool brief : {true, false}) {
+    const auto text = render(comparisons, Format::table, {false, 80}, {.brief = brief});
+    for (const auto& line : split(text, '\n')) { CHECK(text_width(line) <= 80); }
+    CHECK_THAT(text, Contains("bare_meta…") && Contains("…a ") && Contains("…b ") && Contains("0.95") &&
+                         Contains("worse") && !Contains("3 pairs\n") && !Contains("compared"));
+  }
+  CHECK_THAT(render(comparisons, Format::table, {false, 160}),
+             Contains(long_name + "-a") && Contains("compared"));
+}
+
+TEST_CASE("a narrow screen has shorter names, not other names or numbers") {
+  Table table{.columns = {{"case", "case", false, false, true},
+                          {"rate", "label:mpi-4.1.7", true, false, true},
+                          {"more", "more", false, false, false, true}},
+              .rows = {{cell("weak-scaling/2"), cell("12345.6"), cell("spare")},
+                       {cell("weak-scaling/16"), cell("123456.7"), cell("spare")}}};
+  CHECK(render(table, Format::table, Screen{false, 30}) ==
+        "case             label:mpi-….7\n"
+        "weak-scaling/2         12345.6\n"
+        "weak-scaling/16       123456.7\n");
+  CHECK(render(table, Format::table, Screen{false, 22}) ==
+        "case       label:m…\n"
+        "weak-…/2    12345.6\n"
+        "weak-…/16  123456.7\n");
+  // Two names that would read the same stay as they are.
+  table.rows[1][0] = cell("weak-others/2");
+  CHECK_THAT(render(table, Format::table, Screen{false, 22}),
+             Contains("weak-scaling/2") && Contains("weak-others/2"));
+  CHECK_THAT(render(table, Format::markdown), Contains("more"));
 }
 
 TEST_CASE("list and show come from the database alone") {
