@@ -64,8 +64,9 @@ std::string abbreviated(const std::string& name, std::size_t columns) {
     if (text_width(first) + text_width(words[i]) + 1 + text_width(last) > columns) { break; }
     first += words[i];
   }
-  if (first.empty()) { return first_columns(name, columns - 1).append(ellipsis); }
-  return first.append(ellipsis).append(last);
+  if (!first.empty()) { return first.append(ellipsis).append(last); }
+  if (text_width(words[0]) < columns) { return words[0] + std::string(ellipsis); }
+  return first_columns(name, columns - 1).append(ellipsis);
 }
 
 }  // namespace virtrain

@@ -17,8 +17,8 @@ std::vector<std::string> wrap(std::string_view text, std::size_t columns);
 /// first `indent` of them: blanks stand there in each further line. Without a newline at its end.
 std::string hang(std::string_view text, std::size_t columns, std::size_t indent = 0);
 
-/// A name in at most so many columns: its first and its last words whole, "…" for those between. Words end
-/// behind blanks and - _ . / @ + = : ,. Only a single word that is too long is cut.
+/// A name in at most so many columns: its first and its last words whole, "…" for those between, or the first
+/// one alone. Words end behind blanks and - _ . / @ + = : ,. Only a single word that is too long is cut.
 std::string abbreviated(const std::string& name, std::size_t columns);
 
 }  // namespace virtrain

@@ -33,7 +33,7 @@ void add_flags(CaseComparison& result, bool predicts) {
                   counted(result.unpaired_left_out, "unpaired trial")));
   add(result.invalid_left_out > 0, "invalid_left_out",
       counted(result.invalid_left_out, "invalid trial") + " left out");
-  add(result.reason == "emulated", "emulated", "a virtual machine was emulated, not run by the processor");
+  add(result.reason == "emulated", "emulated", emulated_note);
   const auto any_arm = [&](auto&& holds) { return std::ranges::any_of(result.arms, holds); };
   add(any_arm([](const auto& arm) { return arm.virtualization.contains("kvm_nested"); }), "nested",
       "KVM ran inside another virtual machine");

@@ -34,11 +34,6 @@ std::string evidence(const CaseComparison& comparison) {
                      high < far ? ratio_words(high) : fmt::format("{:.3g}", high), size_words(comparison));
 }
 
-std::string outlook(const CaseComparison& comparison) {
-  if (!comparison.further_pairs) { return ""; }
-  return counted(*comparison.further_pairs, "further pair") + " should settle it";
-}
-
 /// Why there is no interval.
 std::string too_few(const CaseComparison& comparison) {
   if (comparison.test->p_lower) {
@@ -126,6 +121,11 @@ std::string size_words(const CaseComparison& comparison) {
                        *comparison.sessions_candidate);
   }
   return fmt::format("{} and {} runs", *comparison.n_baseline, *comparison.n_candidate);
+}
+
+std::string outlook(const CaseComparison& comparison) {
+  if (!comparison.further_pairs) { return ""; }
+  return counted(*comparison.further_pairs, "further pair") + " should settle it";
 }
 
 std::string verdict_remark(const CaseComparison& comparison) {

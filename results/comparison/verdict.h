@@ -24,6 +24,8 @@ std::string verdict_sentence(const CaseComparison& comparison);
 /// Remarks beyond the numbers: why there is no data, no verdict or no interval, that it was forced, how many
 /// pairs more should settle it; empty where there is no more to say.
 std::string verdict_remark(const CaseComparison& comparison);
+/// "14 further pairs should settle it"; empty where nobody knows.
+std::string outlook(const CaseComparison& comparison);
 /// Level of the interval by which tests of that level decide: "90 %", and never "100 %".
 std::string level_words(double alpha);
 /// "90 % interval"; where the comparisons have levels of their own, so in words.

@@ -15,12 +15,19 @@ namespace virtrain::results {
 /// What people see of a comparison at a terminal.
 struct ComparisonView {
   bool tenants = false;  ///< a table of the tenants of cases with several
+  bool notes = false;    ///< remarks on facts that differ and are explained or informative
   bool brief = false;    ///< the end of `run`: without remarks on single cases
 };
 
 /// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
 /// verdicts.
 Table comparison_table(const std::vector<CaseComparison>& comparisons);
+/// What may have caused the gaps, where that was asked for.
+struct Explanations {
+  std::vector<Table> tables = {};      ///< one for each case with a gap beyond noise, the largest first
+  std::vector<std::string> rest = {};  ///< on the other cases
+};
+Explanations explanations_of(const std::vector<CaseComparison>& comparisons);
 /// Cost of images in energy and money; no rows where it is unknown.
 Table costs_table(const std::vector<CaseComparison>& comparisons);
 /// What `compare` prints: the comparison's table (in Markdown under a heading); with Format::json the

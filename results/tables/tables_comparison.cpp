@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "common/contains.h"
 #include "common/text/printable.h"
@@ -11,6 +10,7 @@
 #include "common/text/units.h"
 #include "common/text/wrap.h"
 #include "results/comparison/compare_json.h"
+#include "results/comparison/flags.h"
 #include "results/comparison/verdict.h"
 #include "results/store/canonical_json.h"
 #include "results/tables/tables.h"
@@ -270,15 +270,10 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   auto table = arms_table(comparisons, lines_of_arms(comparisons));
   SentencesOfCases verdicts;
   SentencesOfCases notes;
-  SentencesOfCases explanations;
   for (const auto& comparison : comparisons) {
     verdicts.add(verdict_sentence(comparison), comparison.case_name);
     for (const auto& note : comparison.notes) { notes.add(note, comparison.case_name); }
     if (comparison.first_of_case) { add_arm_notes(comparison, notes); }
-    if (!comparison.explanation) { continue; }
-    for (const auto& line : sentences(*comparison.explanation)) {
-      explanations.add(line, comparison.case_name);
-    }
   }
   table.notes.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   verdicts.append_to(table.notes);
@@ -287,10 +282,6 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   }
   for (auto& sentence : sweep_sentences(comparisons)) { table.notes.push_back(std::move(sentence)); }
   notes.append_to(table.notes);
-  if (std::ranges::any_of(comparisons, [](const auto& one) { return one.explanation.has_value(); })) {
-    table.notes.emplace_back("What may explain the gaps, largest first:");
-  }
-  explanations.append_to(table.notes);
   append_predictions(comparisons, table.notes);
   return table;
 }
@@ -311,6 +302,7 @@ namespace {
 struct CaseRow {
   const CaseComparison* of;
   std::string name;  ///< of the case, or of the arms where one table is of one case
+  bool has_size;     ///< the title does not say how much was compared
 };
 
 const ArmSummary* summary_of_side(const CaseComparison& of, const std::string& arm) {
@@ -349,8 +341,8 @@ constexpr ColumnOf<C> case_columns[] = {
     {"ratio", "ratio", [](const C& of) { return cell(ratio_words(of.of->test->ratio)); }, true},
     {"interval", "", [](const C& of) { return interval_cell(*of.of); }, false, true},
     {"verdict", "verdict", [](const C& of) { return case_verdict_cell(*of.of); }},
-    {"compared", "compared", [](const C& of) { return cell(size_words(*of.of)); }, false, false, false,
-     true}};
+    {"compared", "compared", [](const C& of) { return cell(of.has_size ? size_words(*of.of) : ""); }, false,
+     true, false, true}};
 
 using CaseList = std::vector<const CaseComparison*>;
 
@@ -383,37 +375,33 @@ std::vector<CaseList> tables_of_cases(const std::vector<CaseComparison>& compari
   return tables;
 }
 
-/// "vm against bare_metal: images/s, 6 pairs, margin 2 %"
-std::string title_of(const CaseList& compared, bool of_arms) {
-  const auto& first = *compared[0];
-  const auto all = [&](auto&& word) {
-    const auto words = word(first);
-    return std::ranges::all_of(compared, [&](const auto* one) { return word(*one) == words; }) ? words : "";
-  };
-  std::vector<std::string> parts{all([](const auto& one) { return printable(one.throughput_unit); }),
-                                 all(size_words),
-                                 fmt::format("margin {:.4g} %", first.settings.margin * 100)};
-  std::erase(parts, "");
-  return (of_arms ? first.candidate + " against " + first.baseline : first.case_name) + ": " +
-         join(parts, ", ");
+/// The word for all of them; empty where they differ.
+template <typename Word>
+std::string common_word(const CaseList& compared, Word&& word) {
+  const std::string first = word(*compared[0]);
+  return std::ranges::all_of(compared, [&](const auto* one) { return word(*one) == first; }) ? first : "";
 }
 
-/// A line for each comparison of `compared`.
+/// A line for each comparison of `compared`, under "vm against bare_metal: images/s, 6 pairs, margin 2 %".
 Table case_table(const CaseList& compared) {
   const auto& first = *compared[0];
   const bool of_arms =
       std::ranges::all_of(compared, [&](const auto* one) { return of_same_arms(*one, first); });
+  const auto size = common_word(compared, size_words);
   std::vector<CaseRow> rows;
   std::vector<CaseComparison> levels;
   for (const auto* one : compared) {
-    const auto& [name, arm] = std::tie(one->case_name, one->arm);
-    rows.push_back({one, !of_arms      ? one->candidate + "/" + one->baseline
-                         : arm.empty() ? name
-                                       : name + ", " + arm});
+    const auto case_name = one->case_name + (one->arm.empty() ? "" : ", " + one->arm);
+    rows.push_back({one, of_arms ? case_name : one->candidate + "/" + one->baseline, size.empty()});
     levels.push_back(*one);
   }
   auto table = table_of(case_columns, rows);
-  table.title = title_of(compared, of_arms);
+  std::vector<std::string> parts{
+      common_word(compared, [](const auto& one) { return printable(one.throughput_unit); }), size,
+      fmt::format("margin {:.4g} %", first.settings.margin * 100)};
+  std::erase(parts, "");
+  table.title =
+      (of_arms ? first.candidate + " against " + first.baseline : first.case_name) + ": " + join(parts, ", ");
   table.columns[0].head = of_arms ? "case" : "arms";
   table.columns[1].head = of_arms ? first.baseline : "baseline";
   table.columns[2].head = of_arms ? first.candidate : "candidate";
@@ -499,19 +487,47 @@ Table tenants_table(const std::vector<CaseComparison>& comparisons) {
   return table;
 }
 
+/// Sentences on facts that differ and do not forbid the comparison.
+std::set<std::string> explained_differences(const CaseComparison& one) {
+  std::set<std::string> sentences;
+  for (const auto& difference : one.differences) {
+    if (!forbids(difference)) { sentences.insert(to_sentence(difference, one.baseline, one.candidate)); }
+  }
+  return sentences;
+}
+
+/// What the view leaves out, and the option that shows it.
+std::string more_words(const std::vector<CaseComparison>& comparisons, const ComparisonView& view,
+                       bool has_tenants) {
+  std::vector<std::string> more;
+  if (!view.tenants && has_tenants) { more.emplace_back("--tenants lists the tenants of each case"); }
+  const bool differ = std::ranges::any_of(
+      comparisons, [](const CaseComparison& one) { return !explained_differences(one).empty(); });
+  if (!view.notes && differ) { more.emplace_back("--notes lists facts that differ and may"); }
+  return more.empty() || view.brief ? "" : "More: " + join(more, "; ") + ".";
+}
+
 /// What is below the tables: no verdict without its reason, and remarks unless they are to be few.
-std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparisons, bool brief) {
+std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparisons,
+                                     const ComparisonView& view) {
   std::vector<std::string> lines;
   std::set<std::string> cases;
   SentencesOfCases remarks, notes;
+  std::vector<std::string> further;
   for (const auto& one : comparisons) {
     cases.insert(one.case_name);
     const auto remark = verdict_remark(one);
-    if (!remark.empty()) { remarks.add(remark, one.case_name); }
-    for (const auto& note : brief ? std::vector<std::string>() : one.notes) {
-      notes.add(note, one.case_name);
+    if (one.further_pairs && remark == outlook(one)) {
+      further.push_back(fmt::format("{} ({})", one.case_name, *one.further_pairs));
+    } else if (!remark.empty()) {
+      remarks.add(remark, one.case_name);
     }
-    if (brief || !one.first_of_case) { continue; }
+    if (view.brief) { continue; }
+    const auto explained = view.notes ? std::set<std::string>() : explained_differences(one);
+    for (const auto& note : one.notes) {
+      if (note != emulated_note && !explained.contains(note)) { notes.add(note, one.case_name); }
+    }
+    if (!one.first_of_case) { continue; }
     for (const auto& arm : one.arms) {
       if (arm.scaling && arm.published) {
         notes.add("the published speedup is that of experiment " + arm.published->experiment, one.case_name);
@@ -520,6 +536,9 @@ std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparis
   }
   if (const auto family = family_sentence(comparisons); !family.empty()) { lines.push_back(family + "."); }
   remarks.append_to(lines, cases.size());
+  if (!further.empty()) {
+    lines.push_back("Further pairs that should settle it: " + join(further, ", ") + ".");
+  }
   for (auto& sentence : sweep_sentences(comparisons)) { lines.push_back(std::move(sentence)); }
   lines.push_back("Virtualization: " + virtualization_sentence(comparisons) + ".");
   notes.append_to(lines, cases.size());
@@ -553,9 +572,12 @@ std::string screen_text(const std::vector<CaseComparison>& comparisons, const Sc
   add(costs);
   const auto tenants = tenants_table(comparisons);
   if (view.tenants) { add(tenants); }
-  auto notes = notes_below(comparisons, view.brief);
-  if (!view.brief && !view.tenants && !tenants.rows.empty()) {
-    notes.emplace_back("More: --tenants lists the tenants of each case.");
+  const auto explained = explanations_of(comparisons);
+  for (const auto& table : explained.tables) { add(table); }
+  auto notes = notes_below(comparisons, view);
+  notes.insert(notes.begin(), explained.rest.begin(), explained.rest.end());
+  if (auto more = more_words(comparisons, view, !tenants.rows.empty()); !more.empty()) {
+    notes.push_back(std::move(more));
   }
   for (const auto& note : notes) { out += hang(printable(note), screen.columns) + '\n'; }
   return out;
@@ -570,6 +592,9 @@ std::string render(const std::vector<CaseComparison>& comparisons, Format format
   auto text = render(comparison_table(comparisons), format, screen);
   if (format != Format::markdown || comparisons.empty()) { return text; }
   // In a pull request or a CI summary it stands among others' words.
+  const auto explained = explanations_of(comparisons);
+  for (const auto& table : explained.tables) { text += '\n' + render(table, format); }
+  for (const auto& sentence : explained.rest) { text += "\n" + markdown_text(sentence) + "\n"; }
   const auto& first = comparisons.front();
   return fmt::format("### {} against {}\n\n{}", markdown_text(first.candidate), markdown_text(first.baseline),
                      text);

@@ -244,6 +244,7 @@ TEST_CASE("a long name keeps its first and last words whole") {
   CHECK(abbreviated("weak-scaling/16", 14) == "weak-…/16");
   CHECK(abbreviated("train@workload.batch_size=128", 21) == "train@workload.…=128");
   CHECK(abbreviated("two-vms-two-gpus", 12) == "two-…-gpus");
+  CHECK(abbreviated("bare_metal_shared", 9) == "bare_…");
   CHECK(abbreviated("unbroken", 5) == "unbr…");
   CHECK(abbreviated("änderung", 3) == "än…");
   CHECK(abbreviated("anything", 0) == "anything");

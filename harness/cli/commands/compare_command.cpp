@@ -31,7 +31,7 @@ struct CompareArguments {
   std::string sizes;
   std::vector<std::string> ids;  ///< beside --experiment
   bool expect = false;
-  bool tenants = false;
+  results::ComparisonView view;
   bool own_margin = false, own_alpha = false;  ///< --margin, --alpha was given
   bool one_side_only = false;
 };
@@ -134,9 +134,8 @@ void compare(CompareArguments& arguments, Cli& cli) {
   }
   const auto comparisons = results::compare(store, request);
   require_predictions(comparisons);
-  fmt::print(
-      std::cout, "{}",
-      results::render(comparisons, arguments.format, screen_of_stdout(), {.tenants = arguments.tenants}));
+  fmt::print(std::cout, "{}",
+             results::render(comparisons, arguments.format, screen_of_stdout(), arguments.view));
   if (arguments.format == results::Format::table) {
     fmt::print(std::cout, "{}", source_sentence(store, request));
   }
@@ -203,8 +202,10 @@ void add_compare_command(Cli& cli) {
   verb->add_flag("--force", request.force,
                  "Give a verdict although facts differ that must be equal; the output says so");
   verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
-  verb->add_flag("--tenants", arguments->tenants,
+  verb->add_flag("--tenants", arguments->view.tenants,
                  "List the tenants of each case: together, and alone (JSON always does)");
+  verb->add_flag("--notes", arguments->view.notes,
+                 "List facts that differ and may, each with its reason (JSON always does)");
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
       ->type_name("N,N,…");
   verb->add_flag(

@@ -87,7 +87,7 @@ std::string where_it_is(const RunArguments& arguments, const std::string& experi
     option = fmt::format(" --experiment {} --experiment {}{}", experiment, arguments.options.resumed, option);
   }
   if (isolation) { return line + "\nnext: virtrain isolate --json" + option + " (all figures)\n"; }
-  return line + "\nnext: virtrain compare --explain" + option + " (all notes, and what explains the gaps)\n";
+  return line + "\nnext: virtrain compare --explain" + option + " (what may explain the gaps)\n";
 }
 
 /// The figures, the report and where to read on; false where the report could not be written.

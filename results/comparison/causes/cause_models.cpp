@@ -66,14 +66,9 @@ bool fact_differs(const Evidence& baseline, const Evidence& candidate, const std
   return !ours.empty() && !theirs.empty() && !are_equal(name, ours, theirs);
 }
 
-std::string both(const Evidence& baseline, const Evidence& candidate, const std::string& ours,
-                 const std::string& theirs) {
-  return fmt::format("{} in {}, {} in {}", ours, baseline.name.empty() ? "the baseline" : baseline.name,
-                     theirs, candidate.name.empty() ? "the candidate" : candidate.name);
-}
-
-std::string both_facts(const Evidence& baseline, const Evidence& candidate, const std::string& name) {
-  return both(baseline, candidate, fact(baseline, name), fact(candidate, name));
+/// The fact of both sides.
+Estimate facts_of_both(const Evidence& baseline, const Evidence& candidate, const std::string& name) {
+  return {fact(baseline, name), fact(candidate, name)};
 }
 
 std::string share_words(Number share) {
@@ -91,24 +86,22 @@ Number cpu_rate(const Evidence& evidence) {
 }
 
 /// A share of time lost on both sides (none where it is not known) as a factor of throughput.
-std::optional<Estimate> lost_time(const Evidence& baseline, const Evidence& candidate, Number ours,
-                                  Number theirs, const char* of) {
+std::optional<Estimate> lost_time(Number ours, Number theirs, const char* of) {
   if (!ours && !theirs) { return std::nullopt; }
   for (auto* share : {&ours, &theirs}) {
     if (*share) { *share = std::clamp(**share, 0.0, 0.999); }
   }
-  return Estimate{both(baseline, candidate, share_words(ours), share_words(theirs)) + " " + of,
+  return Estimate{share_words(ours), share_words(theirs), std::string(" ") + of,
                   (1 - theirs.value_or(0)) / (1 - ours.value_or(0))};
 }
 
 /// A rate that the whole throughput, or an unknown part of it, follows. Bytes and operations a second are
 /// shown in thousands of millions.
-std::optional<Estimate> rate(const Evidence& baseline, const Evidence& candidate, Number ours, Number theirs,
-                             std::string_view unit, bool at_most) {
+std::optional<Estimate> rate(Number ours, Number theirs, std::string_view unit, bool at_most) {
   if (!ours || !theirs || !(*ours > 0) || !(*theirs > 0)) { return std::nullopt; }
   const double scale = unit == "GB/s" || unit == "GFLOP/s" ? 1e9 : 1;
   const auto words = [&](double value) { return fmt::format("{} {}", figure_words(value / scale), unit); };
-  return Estimate{both(baseline, candidate, words(*ours), words(*theirs)), *theirs / *ours, at_most};
+  return Estimate{words(*ours), words(*theirs), "", *theirs / *ours, at_most};
 }
 
 /// As the guest sees it, or as the host sees its vCPUs wait; whichever is more.
@@ -146,22 +139,23 @@ std::optional<Estimate> emulation(const Evidence& baseline, const Evidence& cand
     return kind.find("tcg") != std::string::npos || kind.find("kvm_on_emulated") != std::string::npos;
   };
   if (is_emulated(baseline) == is_emulated(candidate)) { return std::nullopt; }
-  return Estimate{both_facts(baseline, candidate, "virtualization"),
-                  is_emulated(candidate) ? unlimited : 1 / unlimited, true};
+  auto found = facts_of_both(baseline, candidate, "virtualization");
+  found.factor = is_emulated(candidate) ? unlimited : 1 / unlimited;
+  found.at_most = true;
+  return found;
 }
 
 std::optional<Estimate> steal(const Evidence& baseline, const Evidence& candidate) {
-  return of_processor(baseline, lost_time(baseline, candidate, steal_share(baseline), steal_share(candidate),
-                                          "of the CPU time it wanted"));
+  return of_processor(baseline,
+                      lost_time(steal_share(baseline), steal_share(candidate), "of the CPU time it wanted"));
 }
 
 std::optional<Estimate> cores(const Evidence& baseline, const Evidence& candidate) {
-  if (auto found = rate(baseline, candidate, number(baseline, {"cores"}), number(candidate, {"cores"}),
-                        "cores a node", false);
+  if (auto found = rate(number(baseline, {"cores"}), number(candidate, {"cores"}), "cores a node", false);
       found && found->factor != 1) {
     return of_processor(baseline, found);
   }
-  return of_processor(baseline, rate(baseline, candidate, number(baseline, {"threads_per_rank"}),
+  return of_processor(baseline, rate(number(baseline, {"threads_per_rank"}),
                                      number(candidate, {"threads_per_rank"}), "threads a rank", false));
 }
 
@@ -170,20 +164,17 @@ constexpr Names clock_names = {"mean.gpu_sm_clock_mhz", "mean.gpu_clock_mhz", "m
 
 std::optional<Estimate> clocks(const Evidence& baseline, const Evidence& candidate) {
   for (const char* name : clock_names) {
-    if (auto found =
-            rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "MHz", false)) {
+    if (auto found = rate(number(baseline, {name}), number(candidate, {name}), "MHz", false)) {
       return found;
     }
   }
-  return rate(baseline, candidate, number_in_fact(baseline, "clocks"), number_in_fact(candidate, "clocks"),
-              "MHz", false);
+  return rate(number_in_fact(baseline, "clocks"), number_in_fact(candidate, "clocks"), "MHz", false);
 }
 
 std::optional<Estimate> throttling(const Evidence& baseline, const Evidence& candidate) {
   static constexpr Names names = {"rate.gpu_throttled_seconds", "mean.gpu_throttle_share",
                                   "rate.cpu_throttled_seconds", "mean.cpu_throttle_share"};
-  auto found =
-      lost_time(baseline, candidate, number(baseline, names), number(candidate, names), "of the time");
+  auto found = lost_time(number(baseline, names), number(candidate, names), "of the time");
   // Throttling changes the clock, and the clock's own cause counts that.
   if (found && *found->factor != 1 && clocks(baseline, candidate)) { found->factor.reset(); }
   return found;
@@ -195,9 +186,8 @@ std::optional<Estimate> numa(const Evidence& baseline, const Evidence& candidate
   if (!ours && !theirs) { return std::nullopt; }
   // ACPI's SLIT counts local memory as 10; Linux takes 20 for remote memory where the firmware says nothing.
   const double slower = number_or(candidate, "mean.numa_distance", 20) / 10 - 1;
-  return Estimate{
-      both(baseline, candidate, share_words(ours), share_words(theirs)) + " of the memory accesses remote",
-      (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
+  return Estimate{share_words(ours), share_words(theirs), " of the memory accesses remote",
+                  (1 + ours.value_or(0) * slower) / (1 + theirs.value_or(0) * slower), true};
 }
 
 /// " (SM)": how both sides measured it, where the source says it.
@@ -212,9 +202,8 @@ std::optional<Estimate> probed_rate(const Evidence& baseline, const Evidence& ca
                                     const std::vector<std::string>& probes, std::string_view unit) {
   for (const auto& probe : probes) {
     const auto name = "probe." + probe;
-    if (auto found = rate(baseline, candidate, number(baseline, {name.c_str()}),
-                          number(candidate, {name.c_str()}), unit, true)) {
-      found->evidence += fmt::format(" ({})", probe) + settings_in_words(baseline, name);
+    if (auto found = rate(number(baseline, {name.c_str()}), number(candidate, {name.c_str()}), unit, true)) {
+      found->of += fmt::format(" ({})", probe) + settings_in_words(baseline, name);
       return found;
     }
   }
@@ -264,21 +253,21 @@ std::optional<Estimate> described_link(const Evidence& baseline, const Evidence&
     };
     return fmt::format("width {} generation {}", said(width), said(generation));
   };
-  return Estimate{both(baseline, candidate, words(baseline), words(candidate)), factor, true};
+  return Estimate{words(baseline), words(candidate), "", factor, true};
 }
 
 std::optional<Estimate> pcie_link(const Evidence& baseline, const Evidence& candidate) {
   std::optional<Estimate> slower;
   if (is_work_of(baseline, "cpu")) { return slower; }
   for (const char* name : {"probe.host_to_device", "probe.device_to_host"}) {
-    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
+    auto found = rate(number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (!found || (slower && *found->factor >= *slower->factor)) { continue; }
     slower = found;
-    slower->evidence += settings_in_words(baseline, name);
+    slower->of += settings_in_words(baseline, name);
   }
   // A guest may see the link of a virtual port, so what was measured counts for more.
   if (!slower) { return described_link(baseline, candidate); }
-  slower->evidence += " between host and device";
+  slower->of += " between host and device";
   return slower;
 }
 
@@ -289,9 +278,9 @@ Number exposed_share(const Evidence& evidence) {
 /// Bus bandwidth of the all-reduce, weighed by the share of the step that waits for it.
 std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Evidence& candidate) {
   for (const char* name : {"probe.all_reduce", "probe.all_gather", "probe.network_bandwidth"}) {
-    auto found = rate(baseline, candidate, number(baseline, {name}), number(candidate, {name}), "GB/s", true);
+    auto found = rate(number(baseline, {name}), number(candidate, {name}), "GB/s", true);
     if (!found) { continue; }
-    found->evidence += settings_in_words(baseline, name);
+    found->of += settings_in_words(baseline, name);
     const double slower = 1 / *found->factor;
     if (const auto waiting = exposed_share(baseline)) {
       found->factor = 1 / (1 + *waiting * (slower - 1));
@@ -309,8 +298,8 @@ std::optional<Estimate> network_bandwidth(const Evidence& baseline, const Eviden
 /// Cost of waiting for gradients beyond the part that the bandwidth explains.
 std::optional<Estimate> exposed_allreduce(const Evidence& baseline, const Evidence& candidate) {
   if (!exposed_share(baseline) || !exposed_share(candidate)) { return std::nullopt; }
-  auto found = lost_time(baseline, candidate, exposed_share(baseline), exposed_share(candidate),
-                         "of the step waiting for gradients");
+  auto found =
+      lost_time(exposed_share(baseline), exposed_share(candidate), "of the step waiting for gradients");
   const auto network = network_bandwidth(baseline, candidate);
   if (network && !network->at_most) { found->factor = *found->factor / *network->factor; }
   return found;
@@ -320,9 +309,9 @@ std::optional<Estimate> exposed_allreduce(const Evidence& baseline, const Eviden
 std::optional<Estimate> communication_fact(const Evidence& baseline, const Evidence& candidate,
                                            const char* name) {
   if (!fact_differs(baseline, candidate, name)) { return std::nullopt; }
-  Estimate found{both_facts(baseline, candidate, name)};
+  auto found = facts_of_both(baseline, candidate, name);
   if (exposed_share(baseline) && exposed_share(candidate)) {
-    found.evidence += " (its cost is in the exposed all-reduce)";
+    found.of += " (its cost is in the exposed all-reduce)";
   } else {
     found.factor = unlimited;
     found.at_most = true;
@@ -344,7 +333,7 @@ std::optional<Estimate> helper_threads(const Evidence& baseline, const Evidence&
     const auto all = cpu_rate(evidence);
     return helpers && all ? Number(*helpers / *all) : std::nullopt;
   };
-  auto found = lost_time(baseline, candidate, share(baseline), share(candidate), "of the node's CPU time");
+  auto found = lost_time(share(baseline), share(candidate), "of the node's CPU time");
   if (found) { found->at_most = true; }
   return found;
 }
@@ -355,7 +344,7 @@ std::optional<Estimate> start_spread(const Evidence& baseline, const Evidence& c
     const auto measured = number(evidence, {"measured_seconds"});
     return spread && measured && *measured > 0 ? Number(*spread / (*spread + *measured)) : std::nullopt;
   };
-  auto found = lost_time(baseline, candidate, share(baseline), share(candidate),
+  auto found = lost_time(share(baseline), share(candidate),
                          "of the measured time between the first and the last start");
   if (found) { found->at_most = true; }
   return found;
@@ -367,8 +356,7 @@ std::optional<Estimate> io_wait(const Evidence& baseline, const Evidence& candid
     const auto all = cpu_rate(evidence);
     return waiting && all ? Number(*waiting / *all) : std::nullopt;
   };
-  return of_processor(baseline,
-                      lost_time(baseline, candidate, share(baseline), share(candidate), "of the CPU time"));
+  return of_processor(baseline, lost_time(share(baseline), share(candidate), "of the CPU time"));
 }
 
 std::optional<Estimate> instruction_set(const Evidence& baseline, const Evidence& candidate) {
@@ -378,48 +366,69 @@ std::optional<Estimate> instruction_set(const Evidence& baseline, const Evidence
     if (isa.find("512") != std::string::npos) { return 16.0; }
     return isa.find("avx") != std::string::npos ? 8.0 : 4.0;
   };
-  Estimate found{both_facts(baseline, candidate, "isa")};
+  auto found = facts_of_both(baseline, candidate, "isa");
   found.factor = lanes(fact(candidate, "isa")) / lanes(fact(baseline, "isa"));
   found.at_most = true;
   return found;
 }
 
 constexpr std::array table = {
-    CauseRow{"emulation", "emulation: the processor was emulated, not used",
-             "no more than what the others leave", emulation},
-    CauseRow{"steal", "steal: other work took the node's cores",
-             "throughput follows the CPU time left: 1 - steal", steal},
-    CauseRow{"cores", "cores: their number differs", "throughput follows the number of cores", cores},
-    CauseRow{"clocks", "clocks: the processor or GPU ran at another clock", "throughput follows the clock",
-             clocks},
-    CauseRow{"throttling", "throttling: power, heat or a CPU quota held it back",
-             "nothing is done while throttled; where clocks are known it is counted there", throttling},
-    CauseRow{"network_bandwidth", "network: the all-reduce has another bandwidth",
-             "the exposed share of the step takes 1 / bandwidth ratio; without that share, all of the step "
-             "at most",
-             network_bandwidth},
-    CauseRow{"exposed_allreduce", "exposed all-reduce: the step waits for gradients",
-             "1 - exposed share, less what the network's bandwidth explains", exposed_allreduce},
-    CauseRow{"transport", "transport: gradients went another way",
-             "measured as exposed all-reduce, else a bound", transport},
-    CauseRow{"peer_to_peer", "peer-to-peer: GPUs reach each other another way",
-             "measured as exposed all-reduce, else a bound", peer_to_peer},
-    CauseRow{"arithmetic", "arithmetic: matrices multiply at another rate",
-             "as if all of the step were arithmetic", arithmetic},
-    CauseRow{"memory_bandwidth", "memory: it has another bandwidth",
-             "as if all of the step waited for memory", memory_bandwidth},
-    CauseRow{"pcie_link", "PCIe: the link has another width or speed",
-             "as if all of the step waited for the link", pcie_link},
-    CauseRow{"numa", "NUMA: memory of another node was used",
+    CauseRow{"emulation", "emulation", "the processor was emulated, not used",
+             "no more than what the others leave",
+             "run on a host with /dev/kvm (virtrain doctor says what is missing)", emulation},
+    CauseRow{"steal", "steal", "other work took the node's cores",
+             "throughput follows the CPU time left: 1 - steal",
+             "leave a core free for the host, or pin the VMs (guest.pinning: numa), as a variant of the arm",
+             steal},
+    CauseRow{"cores", "cores", "their number differs", "throughput follows the number of cores",
+             "give both arms as many cores (guest.vcpus, workload.threads)", cores},
+    CauseRow{
+        "clocks", "clocks", "the processor or GPU ran at another clock", "throughput follows the clock",
+        "set the host's governor to performance, or fix the GPU's clock (devices.settings.graphics_clock)",
+        clocks},
+    CauseRow{"throttling", "throttling", "power, heat or a CPU quota held it back",
+             "nothing is done while throttled; where clocks are known it is counted there",
+             "look for a power limit, heat or a CPU limit on one side", throttling},
+    CauseRow{
+        "network_bandwidth", "network", "the all-reduce has another bandwidth",
+        "the exposed share of the step takes 1 / bandwidth ratio; without that share, all of the step "
+        "at most",
+        "variants of guest.network (vhost, queues, mtu), or network adapters passed through (devices.nics)",
+        network_bandwidth},
+    CauseRow{"exposed_allreduce", "exposed all-reduce", "the step waits for gradients",
+             "1 - exposed share, less what the network's bandwidth explains",
+             "raise workload.batch_size, and add the probe all_reduce to the scenario", exposed_allreduce},
+    CauseRow{"transport", "transport", "gradients went another way",
+             "measured as exposed all-reduce, else a bound",
+             "give both arms the same transport by variables of NCCL or Open MPI in workload.env", transport},
+    CauseRow{"peer_to_peer", "peer-to-peer", "GPUs reach each other another way",
+             "measured as exposed all-reduce, else a bound",
+             "let virtrain topology show the paths between GPUs; devices.clique restores them in VMs",
+             peer_to_peer},
+    CauseRow{"arithmetic", "arithmetic", "matrices multiply at another rate",
+             "as if all of the step were arithmetic",
+             "variants of guest.cpu_model, and equal clocks on both sides", arithmetic},
+    CauseRow{"memory_bandwidth", "memory", "it has another bandwidth",
+             "as if all of the step waited for memory", "variants of guest.hugepages and guest.pinning",
+             memory_bandwidth},
+    CauseRow{"pcie_link", "PCIe", "the link has another width or speed",
+             "as if all of the step waited for the link",
+             "let virtrain doctor check the card's link, and nvidia-smi show it under load", pcie_link},
+    CauseRow{"numa", "NUMA", "memory of another node was used",
              "as if all of the step waited for memory, remote accesses taking SLIT distance / 10 as long",
-             numa},
-    CauseRow{"instruction_set", "instruction set: the library chose another one",
-             "as if all of the step were vector arithmetic", instruction_set},
-    CauseRow{"helper_threads", "helper threads: QEMU's own threads used CPU time",
-             "as if they ran on the node's own cores", helper_threads},
-    CauseRow{"start_spread", "start: the ranks did not start together",
-             "as if the others waited all that time", start_spread},
-    CauseRow{"io_wait", "I/O: the node waited for disks", "1 - share of waiting", io_wait},
+             "a variant with guest.pinning: numa", numa},
+    CauseRow{"instruction_set", "instruction set", "the library chose another one",
+             "as if all of the step were vector arithmetic", "a variant with guest.cpu_model: host",
+             instruction_set},
+    CauseRow{"helper_threads", "helper threads", "QEMU's own threads used CPU time",
+             "as if they ran on the node's own cores",
+             "a variant that gives QEMU's threads cores of their own (guest.emulator_threads: apart)",
+             helper_threads},
+    CauseRow{"start_spread", "start", "the ranks did not start together",
+             "as if the others waited all that time", "more workload.warmup_steps, or more steps",
+             start_spread},
+    CauseRow{"io_wait", "I/O", "the node waited for disks", "1 - share of waiting",
+             "a faster disk below the image, or disk limits for what else uses it", io_wait},
 };
 
 }  // namespace

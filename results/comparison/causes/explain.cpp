@@ -25,13 +25,10 @@ double limited(double log_factor, double rest) {
   return 0;
 }
 
-std::string tenth_percent(double share) {
-  return fmt::format("{:.1f} %", share * 100);
-}
-
-/// Rounded, and never "-0".
-double whole_percent(double share) {
-  return std::round(share * 100) + 0.0;
+std::string evidence_words(const Estimate& estimate, const Evidence& baseline, const Evidence& candidate) {
+  return fmt::format("{} in {}, {} in {}{}", estimate.baseline,
+                     baseline.name.empty() ? "the baseline" : baseline.name, estimate.candidate,
+                     candidate.name.empty() ? "the candidate" : candidate.name, estimate.of);
 }
 
 }  // namespace
@@ -50,9 +47,13 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
     if (estimate->factor && std::abs(*estimate->factor - 1) < negligible) { continue; }
     Weighed one;
     one.finding = {.cause = std::string(row.cause),
-                   .words = std::string(row.words),
-                   .evidence = estimate->evidence,
+                   .name = std::string(row.name),
+                   .meaning = std::string(row.meaning),
+                   .baseline = estimate->baseline,
+                   .candidate = estimate->candidate,
+                   .evidence = evidence_words(*estimate, baseline, candidate),
                    .model = std::string(row.model),
+                   .next = std::string(row.next),
                    .at_most = estimate->at_most};
     if (estimate->factor) {
       one.log_factor = std::log(*estimate->factor);
@@ -81,45 +82,11 @@ Explanation explain(double ratio, const Evidence& baseline, const Evidence& cand
   return result;
 }
 
-std::vector<std::string> sentences(const Explanation& explanation) {
-  // Causes that overlap explain more than there is: their shares are given of their sum, so that they add up.
-  const double sum = 1 - explanation.unexplained.value_or(0);
-  const bool overlap = sum > 1.005;
-  std::vector<std::string> lines;
-  for (const auto& finding : explanation.findings) {
-    std::string line = fmt::format("{}: {}", finding.words, finding.evidence);
-    if (!finding.cost) {
-      line += "; no estimate";
-    } else {
-      line += fmt::format("; {} {}{} of the throughput", *finding.cost < 0 ? "gains" : "costs",
-                          finding.at_most ? "at most " : "about ", tenth_percent(std::abs(*finding.cost)));
-      if (finding.share_of_gap) {
-        line +=
-            fmt::format(" ({:.0f} % of the gap)", whole_percent(*finding.share_of_gap / (overlap ? sum : 1)));
-      }
-    }
-    lines.push_back(line);
-  }
-  if (!explanation.unexplained) {
-    lines.emplace_back("there is no gap to explain");
-  } else if (overlap) {
-    lines.push_back(fmt::format(
-        "the causes overlap: one by one they would cost {:.0f} % of the gap, so their shares are scaled down",
-        whole_percent(sum)));
-  } else {
-    const bool bounds = std::ranges::any_of(
-        explanation.findings, [](const Finding& finding) { return finding.at_most && finding.cost; });
-    lines.push_back(fmt::format("unexplained: {:.0f} % of the gap{}", whole_percent(*explanation.unexplained),
-                                bounds ? ", less what the causes with \"at most\" really cost" : ""));
-  }
-  return lines;
-}
-
 nlohmann::json to_json(const Explanation& explanation) {
   auto findings = nlohmann::json::array();
   for (const auto& finding : explanation.findings) {
     findings.push_back({{"cause", finding.cause},
-                        {"words", finding.words},
+                        {"words", finding.name + ": " + finding.meaning},
                         {"evidence", finding.evidence},
                         {"model", finding.model},
                         {"cost", or_null(finding.cost)},

@@ -22,13 +22,17 @@ struct Evidence {
 /// One difference between the sides that may have cost throughput.
 struct Finding {
   std::string cause = {};     ///< word for programs: steal, clocks, network_bandwidth, …
-  std::string words = {};     ///< "steal: other work took the node's cores"
-  std::string evidence = {};  ///< its numbers on both sides, in words
+  std::string name = {};      ///< "steal"
+  std::string meaning = {};   ///< "other work took the node's cores"
+  std::string baseline = {};  ///< its number or fact on each side
+  std::string candidate = {};
+  std::string evidence = {};  ///< both of them, in words
   std::string model = {};     ///< how the estimate follows from them
   /// Share of the baseline's throughput that it costs by the model (negative: it gains); none where the model
   /// has no number for it.
   std::optional<double> cost = {};
   std::optional<double> share_of_gap = {};  ///< of the logarithm of the ratio
+  std::string next = {};                    ///< what to try
   bool at_most = false;  ///< an upper bound (no more than what the others leave), not counted as explained
 };
 
@@ -39,9 +43,6 @@ struct Explanation {
   std::vector<Finding> findings = {};      ///< largest cost first, those without a number last
   std::optional<double> unexplained = {};  ///< share of the gap; negative: over-explained; none without a gap
 };
-
-/// A sentence for each finding, the last one "unexplained: 12 % of the gap".
-std::vector<std::string> sentences(const Explanation& explanation);
 
 /// Ranks the causes by first-order models (docs/method.md). Pure.
 Explanation explain(double ratio, const Evidence& baseline, const Evidence& candidate);

@@ -77,18 +77,16 @@ Table table_of(const Prediction& prediction) {
 }  // namespace
 
 json reasons_model(const ReportData& data) {
-  json cases = json::array();
-  for (const auto& comparison : data.comparisons) {
-    const auto& explanation = comparison.explanation;
-    if (!explanation || explanation->findings.empty()) { continue; }
-    json sentences_of_case = json::array();
-    for (const auto& sentence : sentences(*explanation)) {
-      sentences_of_case.push_back({{"sentence", sentence}});
-    }
-    cases.push_back({{"name", comparison.case_name}, {"sentences", sentences_of_case}});
+  std::vector<CaseComparison> in_arm_words;
+  for (const auto& comparison : data.comparisons) { in_arm_words.push_back(in_words(comparison)); }
+  const auto explained = explanations_of(in_arm_words);
+  if (explained.tables.empty()) { return false; }
+  json tables = json::array(), rest = json::array();
+  for (const auto& table : explained.tables) {
+    tables.push_back(table_model(without_empty_columns(table), table.title));
   }
-  if (cases.empty()) { return false; }
-  return {{"cases", cases}};
+  for (const auto& sentence : explained.rest) { rest.push_back({{"sentence", sentence}}); }
+  return {{"tables", tables}, {"rest", rest}};
 }
 
 json mitigations_model(const ReportData& data) {
