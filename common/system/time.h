@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace virtrain {
 
@@ -15,8 +14,5 @@ std::int64_t wall_ns();
 std::string iso8601(std::int64_t wall_clock_ns);
 /// Whole seconds since 1970 of such a text; nothing of any other, which an import may bring.
 std::optional<std::int64_t> seconds_of_iso8601(const std::string& time);
-/// Whether calendar and clock have the moment of which this is the beginning, as long as it is: "2026-02",
-/// "2026-02-28T23:59". Its form, digits and separators, has been checked; a leap second is a moment.
-bool is_on_calendar(std::string_view iso8601_beginning);
 
 }  // namespace virtrain

@@ -13,7 +13,7 @@
 #include "common/text/text.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/yaml/scenario_keys.h"
-#include "results/changes/read_changes.h"
+#include "results/reading/read_changes.h"
 #include "results/statistics/statistics.h"
 
 namespace virtrain::harness {

@@ -18,6 +18,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
+#include "results/reading/read_comparison.h"
 #include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {

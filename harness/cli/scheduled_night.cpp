@@ -30,8 +30,8 @@
 #include "harness/schedule/messages.h"
 #include "harness/schedule/trust.h"
 #include "harness/schedule/webhook.h"
-#include "results/changes/read_changes.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_changes.h"
 #include "results/report/site/site.h"
 #include "results/tables/tables.h"
 

@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
-#include "results/comparison/compare.h"
 #include "results/comparison/verdict.h"
+#include "results/reading/read_comparison.h"
 
 namespace virtrain::harness {
 namespace {

@@ -7,6 +7,7 @@
 #include "common/enum_text.h"
 #include "results/changes/level_changes.h"
 #include "results/changes/series.h"
+#include "results/changes/series_noise.h"
 #include "results/changes/suspects.h"
 
 namespace virtrain::results {
@@ -38,6 +39,14 @@ struct Change {
 std::vector<Change> find_changes(std::span<const Series> series,
                                  std::span<const Acknowledgement> acknowledgements,
                                  const ChangeRule& rule = {});
+
+/// Nights and their changes. Changes point into the series, and series into the nights.
+struct ChangeLog {
+  std::vector<Night> nights;
+  std::vector<Series> series;
+  std::vector<Change> changes;
+  std::vector<SeriesNoise> noise;  ///< of each series, in their order
+};
 
 /// Whether somebody should look: a confirmed loss that is neither mended nor acknowledged.
 bool is_alarm(const Change& change);

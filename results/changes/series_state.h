@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "results/changes/read_changes.h"
+#include "results/changes/changes.h"
 
 namespace virtrain::results {
 

@@ -16,7 +16,6 @@
 #include "results/statistics/sequential.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
-#include "results/store/store.h"
 
 namespace virtrain::results {
 
@@ -126,10 +125,5 @@ struct CaseComparison {
 
 /// Compares every case of the data, in plan order. Pure.
 std::vector<CaseComparison> compare(const ComparisonData& data, const CompareRequest& request);
-/// Ids of the experiments that a side can mean, oldest first; without selectors those of the selection.
-/// Error(not_found) with words if there are none.
-std::vector<std::string> experiments_of(const Store& store, const CompareRequest& request);
-/// As above, on what the request selects. Error(not_found) where nothing is selected or the case is unknown.
-std::vector<CaseComparison> compare(const Store& store, const CompareRequest& request);
 
 }  // namespace virtrain::results

@@ -12,7 +12,6 @@
 #include "results/statistics/isolation.h"
 #include "results/statistics/statistics.h"
 #include "results/store/comparison_data.h"
-#include "results/store/store.h"
 
 // Trials of one arm under several conditions: `vm` (the victim alone), `vm+idle` (beside a neighbour that
 // does nothing), `vm+cpu@25%` (beside one that works a quarter of the time).

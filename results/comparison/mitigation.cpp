@@ -202,13 +202,4 @@ IsolationStudy isolation_study(const ComparisonData& data, std::optional<double>
   return study;
 }
 
-IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
-                               std::optional<double> margin, double alpha) {
-  auto data = store.comparison_data(experiments, fields_with_rules());
-  data.neighbours = store.comparison_neighbours(experiments);
-  data.neighbour_rates = store.comparison_neighbour_rates(experiments);
-  data.later_steps = store.comparison_later_steps(experiments);
-  return isolation_study(data, margin, alpha);
-}
-
 }  // namespace virtrain::results

@@ -55,8 +55,5 @@ struct IsolationStudy {
 /// Pure; `margin` and `alpha` as in isolation_matrices(), and `data` has neighbours and their rates.
 IsolationStudy isolation_study(const ComparisonData& data, std::optional<double> margin = {},
                                double alpha = 0.05);
-/// The same of experiments in a database.
-IsolationStudy isolation_study(const Store& store, const std::vector<std::string>& experiments,
-                               std::optional<double> margin = {}, double alpha = 0.05);
 
 }  // namespace virtrain::results

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/system/time.h"
+#include "common/text/calendar.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 
@@ -97,6 +97,10 @@ Selector parse_selector(const std::string& text) {
   selector.text = text;
   for (const auto& term : split(text, ',')) { add_term(text, std::string(trim(term)), selector); }
   return selector;
+}
+
+Selector selector_of(const std::string& side) {
+  return side.empty() ? Selector() : parse_selector(side);
 }
 
 const std::string& start_of(const ComparisonExperiment& experiment, const ComparisonRow& row) {

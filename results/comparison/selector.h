@@ -32,6 +32,9 @@ struct Selector {
 /// Error(usage) with the allowed terms for anything else.
 Selector parse_selector(const std::string& text);
 
+/// The same of a side that may have no name: then it selects any trial.
+Selector selector_of(const std::string& side);
+
 /// When a trial began, as far as anybody said.
 const std::string& start_of(const ComparisonExperiment& experiment, const ComparisonRow& row);
 /// Whether trials of this experiment that began at these times can be meant at all.

@@ -6,6 +6,7 @@
 
 #include "common/text/json.h"
 #include "results/comparison/verdict.h"
+#include "results/reading/read_comparison.h"
 
 namespace virtrain::results {
 namespace {

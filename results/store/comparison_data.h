@@ -10,6 +10,14 @@
 // Described are the columns of queries/comparison_*.sql, in their order.
 namespace virtrain::results {
 
+/// Which experiments are meant. With nothing given: the latest one that has trials.
+struct Selection {
+  std::vector<std::string> experiments = {};
+  std::string scenario = {};
+  std::string label = {};
+  bool all = false;
+};
+
 /// One selected experiment.
 struct ComparisonExperiment {
   std::string id = {};

@@ -21,14 +21,6 @@ namespace virtrain::results {
 /// Present version of the schema (PRAGMA user_version).
 inline constexpr int schema_version = 10;
 
-/// Which experiments are meant. With nothing given: the latest one that has trials.
-struct Selection {
-  std::vector<std::string> experiments = {};
-  std::string scenario = {};
-  std::string label = {};
-  bool all = false;
-};
-
 /// Rows of one of the database's views, column by column as JSON: null, number or text.
 struct ViewRows {
   std::vector<std::string> columns;

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "results/changes/read_changes.h"
 #include "results/comparison/compare.h"
+#include "results/reading/read_changes.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 

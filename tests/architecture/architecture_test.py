@@ -53,15 +53,15 @@ MAY_MAKE_OUTPUT = re.compile(
 )
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
-    r"(harness/(evidence|rules|plan)|results/(statistics|comparison/(guard|causes))|vmctl/hypervisor/domain)/.*"
+    r"(harness/(evidence|rules|plan)|results/(statistics|comparison|changes)|vmctl/hypervisor/domain)/.*"
     r"|harness/bisect/search\..*"
 )
 # Beside what is pure itself: the language, the libraries that compute, and our values.
 PURE_MAY_INCLUDE = re.compile(
     r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
-    r"|fmt/format\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*"
+    r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*"
     r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|local_host\.h).*"
-    r"|harness/scenario/(scenario|isolation/neighbour)\.h|results/store/(records|comparison_data)\.h"
+    r"|yaml-cpp/.*|harness/scenario/(scenario|isolation/neighbour)\.h|results/store/(records|comparison_data|nights)\.h"
 )
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(
@@ -93,7 +93,7 @@ MOST_LINES = 1000
 ROOMS = {
     "common": ["", "model", "text", "files", "system"],
     "results": [
-        *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "tables"],
+        *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "reading", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/readers/logs", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
@@ -475,6 +475,9 @@ class Purity(Planted):
             ("harness/rules/x.cpp", '#include "harness/job/tenant_job.h"'),
             ("harness/bisect/search.cpp", '#include "results/store/store.h"'),
             ("results/statistics/x.cpp", "#include <filesystem>"),
+            ("results/comparison/compare.h", '#include "results/store/store.h"'),
+            ("results/comparison/compare.cpp", '#include "results/reading/read_comparison.h"'),
+            ("results/changes/changes.h", '#include "results/store/store.h"'),
             ("harness/evidence/x.cpp", 'const auto text = read_file("/proc/self/status");'),
             ("harness/plan/x.cpp", "std::mt19937_64 random(std::random_device{}());"),
         ])

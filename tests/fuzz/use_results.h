@@ -4,8 +4,8 @@
 #include <sstream>
 
 #include "common/error.h"
-#include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_comparison.h"
 #include "results/report/data/report_data.h"
 #include "results/report/page/html.h"
 #include "results/report/page/page.h"

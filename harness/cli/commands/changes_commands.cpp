@@ -11,8 +11,8 @@
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
 #include "harness/schedule/command_paths.h"
-#include "results/changes/read_changes.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_changes.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {

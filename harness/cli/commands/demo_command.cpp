@@ -16,6 +16,7 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/exchange/exchange.h"
+#include "results/reading/read_comparison.h"
 #include "results/statistics/statistics.h"
 #include "results/tables/tables.h"
 #include "study_files_embedded.h"

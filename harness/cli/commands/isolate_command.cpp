@@ -8,7 +8,7 @@
 #include "harness/cli/help/choices.h"
 #include "harness/cli/security_probes.h"
 #include "harness/experiment/judge.h"
-#include "results/comparison/mitigation.h"
+#include "results/reading/read_comparison.h"
 #include "results/store/store.h"
 #include "results/tables/mitigation_table.h"
 

@@ -13,7 +13,7 @@
 #include "harness/cli/security_probes.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
-#include "results/comparison/mitigation.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"
 

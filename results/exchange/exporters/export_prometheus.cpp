@@ -5,10 +5,10 @@
 
 #include "results/comparison/causes/probe_key.h"
 #include "results/comparison/isolation_matrix.h"
-#include "results/comparison/mitigation.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
 #include "results/exchange/exporters/view_row.h"
+#include "results/reading/read_comparison.h"
 
 namespace virtrain::results {
 namespace {

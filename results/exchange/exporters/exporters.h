@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "results/changes/read_changes.h"
+#include "results/reading/read_changes.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 

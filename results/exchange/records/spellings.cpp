@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "common/system/time.h"
+#include "common/text/calendar.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "results/reading/read_comparison.h"
 
 namespace virtrain::results {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "harness/scenario/decode/decode.h"
-#include "results/comparison/compare.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

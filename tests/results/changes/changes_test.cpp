@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "results/changes/read_changes.h"
 #include "results/changes/series_state.h"
+#include "results/reading/read_changes.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 

@@ -1,5 +1,3 @@
-#include "results/comparison/compare.h"
-
 #include <fstream>
 #include <set>
 
@@ -7,6 +5,7 @@
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
 #include "results/exchange/exchange.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "results/comparison/causes/cause_models.h"
-#include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -1,9 +1,9 @@
 // What forbids a verdict, and what does not: looks of several experiments, what an arm explains.
 
 #include "results/comparison/arms.h"
-#include "results/comparison/compare.h"
 #include "results/comparison/guard/comparability.h"
 #include "results/comparison/verdict.h"
+#include "results/reading/read_comparison.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

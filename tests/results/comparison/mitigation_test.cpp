@@ -1,10 +1,9 @@
 // What helps how much. The answers are computed by hand: the data have no noise but what the cases say.
-#include "results/comparison/mitigation.h"
-
 #include <cmath>
 #include <random>
 
 #include "common/text/text.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/mitigation_table.h"
 #include "tests/results/support.h"
 

@@ -4,8 +4,8 @@
 #include <functional>
 #include <random>
 
-#include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <random>
 
-#include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
 #include "results/comparison/verdict.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

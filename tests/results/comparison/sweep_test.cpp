@@ -3,8 +3,8 @@
 #include <cmath>
 #include <random>
 
-#include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/tables.h"
 #include "tests/support/catch.h"
 

@@ -7,10 +7,10 @@
 #include <map>
 #include <sstream>
 
-#include "results/comparison/compare.h"
 #include "results/comparison/compare_json.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 

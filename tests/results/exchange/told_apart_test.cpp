@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "results/comparison/causes/probe_key.h"
-#include "results/comparison/compare.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
@@ -26,7 +26,7 @@ std::vector<std::string> rows_of_probes(const ImportedText& got) {
   return rows;
 }
 
-using Rows = std::vector<std::string>;
+using FoundRows = std::vector<std::string>;
 
 std::string nvbandwidth_of(const std::string& tests) {
   return R"({"nvbandwidth": {"CUDA Runtime Version": 12040, "version": "v0.6", "testcases": [)" + tests +
@@ -47,7 +47,7 @@ const std::string two_engines =
 
 TEST_CASE("nvbandwidth's copy engines and SMs are figures of their own") {
   const ImportedText got("n.json", two_engines, of_probes);
-  CHECK(rows_of_probes(got) == Rows{"SM n=2 30.1", "copy engine n=2 50.1"});
+  CHECK(rows_of_probes(got) == FoundRows{"SM n=2 30.1", "copy engine n=2 50.1"});
   std::ostringstream page;
   export_prometheus(got.store, {"e"}, page);
   CHECK_THAT(page.str(), Contains("virtrain_probe_bytes_per_second{experiment=\"e\",name=\"host_to_device\","
@@ -64,7 +64,7 @@ TEST_CASE("nvbandwidth's two directions and their total are figures of their own
       R"json("memcpy CE GPU(row) <-> GPU(column) Total bandwidth (GB/s)", "bandwidth_matrix": )json";
   const ImportedText got("n.json", nvbandwidth_of(test + matrix + "}"), of_probes);
   CHECK(rows_of_probes(got) ==
-        Rows{"copy engine Read1 n=2 100.5", "copy engine Read2 n=2 110.5", "copy engine Total n=2 211"});
+        FoundRows{"copy engine Read1 n=2 100.5", "copy engine Read2 n=2 110.5", "copy engine Total n=2 211"});
   CHECK_THAT(refusal_of("n.json", nvbandwidth_of(test + R"([["N/A", "100"], ["101", "N/A"]]})"), of_probes),
              Contains("2 rows, which are not one matrix for each direction"));
 }
@@ -87,7 +87,7 @@ TEST_CASE("nvbandwidth's text says what its JSON says") {
   const ImportedText got("n.txt", text, of_probes);
   CHECK(got.report.format == FileFormat::nvbandwidth);
   const auto rows = rows_of_probes(got);
-  CHECK(Rows(rows.begin(), rows.begin() + 2) == Rows{"SM Total n=2 211", "SM Write1 n=2 100.5"});
+  CHECK(FoundRows(rows.begin(), rows.begin() + 2) == FoundRows{"SM Total n=2 211", "SM Write1 n=2 100.5"});
   CHECK(got.probes().back().value == Approx(772.5e-9));
   CHECK(got.probes().front().detail["driver"] == "550.1");
   CHECK(got.report.report.left_out == 1);
@@ -104,7 +104,7 @@ TEST_CASE("SuperBench's runs of one benchmark are figures of their own") {
       R"("mem-bw:numa-0/h2d_bw:0":25.5,"mem-bw:numa-1/h2d_bw:0":12.5,"mem-bw:numa-1/h2d_bw:1":12.5})",
       of_probes);
   CHECK(rows_of_probes(got) ==
-        Rows{"default n=1 131.4", "gdr-only n=1 22.9", "numa-0 n=1 25.5", "numa-1 n=2 12.5"});
+        FoundRows{"default n=1 131.4", "gdr-only n=1 22.9", "numa-0 n=1 25.5", "numa-1 n=2 12.5"});
 }
 
 TEST_CASE("PerfKitBenchmarker's operations and sizes are figures of their own, its machines are not") {
@@ -120,8 +120,8 @@ TEST_CASE("PerfKitBenchmarker's operations and sizes are figures of their own, i
                              sample("|operation:all_reduce|,|size:1048576|,|num_nodes:4|", 9) +
                              sample("|operation:alltoall|,|size:1048576|,|num_nodes:2|", 45),
                          of_probes);
-  CHECK(rows_of_probes(got) == Rows{"operation=all_reduce n=2 0.01", "operation=all_reduce n=1 10",
-                                    "operation=alltoall n=1 45", "operation=all_reduce n=1 9"});
+  CHECK(rows_of_probes(got) == FoundRows{"operation=all_reduce n=2 0.01", "operation=all_reduce n=1 10",
+                                         "operation=alltoall n=1 45", "operation=all_reduce n=1 9"});
   auto settings = of_probes;
   settings.nodes = 3;
   CHECK_THAT(refusal_of("p.json", sample("|num_nodes:2|", 1), settings),

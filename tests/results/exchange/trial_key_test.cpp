@@ -5,10 +5,10 @@
 
 #include <sstream>
 
-#include "results/comparison/compare.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/reading/read_comparison.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

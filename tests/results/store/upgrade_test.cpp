@@ -9,9 +9,9 @@
 
 #include "common/files/reading.h"
 #include "common/text/text.h"
-#include "results/changes/read_changes.h"
-#include "results/comparison/compare.h"
 #include "results/exchange/exchange.h"
+#include "results/reading/read_changes.h"
+#include "results/reading/read_comparison.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 #include "tests/support/file_size_limit.h"

@@ -4,18 +4,9 @@
 #include <vector>
 
 #include "results/changes/changes.h"
-#include "results/changes/series_noise.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
-
-/// Changes in a database. They point into the series, and series into the nights.
-struct ChangeLog {
-  std::vector<Night> nights;
-  std::vector<Series> series;
-  std::vector<Change> changes;
-  std::vector<SeriesNoise> noise;  ///< of each series, in their order
-};
 
 /// The series whose name contains the text (empty: all), their changes, and the suspects of confirmed ones.
 ChangeLog read_changes(const Store& store, const std::string& series_text = "", const ChangeRule& rule = {});

@@ -1,4 +1,4 @@
-#include "results/changes/read_changes.h"
+#include "results/reading/read_changes.h"
 
 #include <fmt/format.h>
 
