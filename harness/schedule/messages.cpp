@@ -20,12 +20,12 @@ bool is_over(const std::string& event) {
 std::string sentence(const results::Change& change, const std::string& event) {
   constexpr std::size_t most_bytes = 100;
   const auto name = excerpt(change.series->name());
-  const auto percent = (change.level.ratio - 1) * 100;
+  const auto percent = results::change_percent(change.level.ratio);
   if (is_over(event)) {
-    return fmt::format("{}: the change of {:+.1f} % is {}", name, percent,
+    return fmt::format("{}: the change of {} is {}", name, percent,
                        event == "mended" ? event : "over: the scenario was changed");
   }
-  auto text = fmt::format("{}: {}{} ({:+.1f} %) since {}", name, change.level.large ? "much " : "",
+  auto text = fmt::format("{}: {}{} ({}) since {}", name, change.level.large ? "much " : "",
                           change.regression ? "worse" : "better", percent,
                           excerpt(change.first_night().experiment, most_bytes));
   if (event == "grown") { text += ", more than was told"; }

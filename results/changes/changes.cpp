@@ -1,5 +1,7 @@
 #include "results/changes/changes.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -74,6 +76,26 @@ std::vector<Change> find_changes(std::span<const Series> series,
 
 bool is_alarm(const Change& change) {
   return change.state == ChangeState::open && change.regression;
+}
+
+std::string change_percent(double ratio) {
+  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
+}
+
+std::string day_words(const Night& night) {
+  constexpr std::size_t date_bytes = 10;
+  return night.started_at.empty() ? night.experiment : night.started_at.substr(0, date_bytes);
+}
+
+std::string change_sentence(const Change& change) {
+  const auto& level = change.level;
+  const auto interval =
+      level.ci && level.confirmed_on
+          ? fmt::format(" ({} to {})", change_percent(level.ci->low), change_percent(level.ci->high))
+          : "";
+  return fmt::format("{}{}, {}, since {}, {}", change_percent(level.ratio), interval,
+                     change.regression ? "worse" : "better", day_words(change.first_night()),
+                     to_string(change.state));
 }
 
 }  // namespace virtrain::results

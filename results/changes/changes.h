@@ -51,4 +51,11 @@ struct ChangeLog {
 /// Whether somebody should look: a confirmed loss that is neither mended nor acknowledged.
 bool is_alarm(const Change& change);
 
+/// "-10.1 %"
+std::string change_percent(double ratio);
+/// "2026-10-16" of a night, or its experiment where it has no date.
+std::string day_words(const Night& night);
+/// "-10.1 % (-10.3 % to -9.8 %), worse, since 2026-10-16, open".
+std::string change_sentence(const Change& change);
+
 }  // namespace virtrain::results

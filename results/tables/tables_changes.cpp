@@ -10,15 +10,6 @@
 namespace virtrain::results {
 namespace {
 
-std::string percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
-}
-
-std::string date_of(const Night& night) {
-  constexpr std::size_t date_bytes = 10;
-  return night.started_at.substr(0, date_bytes);
-}
-
 Cell suspects_cell(const std::vector<Suspect>& suspects) {
   Cell result;
   result.value = nlohmann::json::array();
@@ -41,8 +32,9 @@ Cell experiment_cell(const Change& change, const std::optional<std::size_t>& nig
 
 Cell low_cell(const LevelChange& level) {
   if (!level.ci) { return {}; }
-  return {level.ci->low,
-          level.confirmed_on ? fmt::format("{} … {}", percent(level.ci->low), percent(level.ci->high)) : ""};
+  return {level.ci->low, level.confirmed_on ? fmt::format("{} … {}", change_percent(level.ci->low),
+                                                          change_percent(level.ci->high))
+                                            : ""};
 }
 
 std::optional<std::size_t> settled_later(const LevelChange& level) {
@@ -60,11 +52,11 @@ constexpr ColumnOf<Change> change_columns[] = {
      false, true},
     {"series", "series", [](const Change& of) { return cell(of.series->name()); }},
     {"first_date", "first night",
-     [](const Change& of) { return text_cell(date_of(of.first_night()), true); }},
+     [](const Change& of) { return text_cell(day_words(of.first_night()), true); }},
     {"first_experiment", "experiment", [](const Change& of) { return cell(of.first_night().experiment); }},
     {"ratio", "by",
      [](const Change& of) {
-       return Cell{of.level.ratio, percent(of.level.ratio)};
+       return Cell{of.level.ratio, change_percent(of.level.ratio)};
      },
      true},
     {"ratio_ci_low", "95 % interval", [](const Change& of) { return low_cell(of.level); }, true, true},
@@ -122,8 +114,7 @@ std::string share_words(double share) {
 }
 
 std::string night_words(const Series& series, std::size_t index) {
-  const auto& night = *series.nights[index];
-  return night.started_at.empty() ? night.experiment : date_of(night);
+  return day_words(*series.nights[index]);
 }
 
 /// With what is no change: more noise, steps, slow movement.
@@ -145,7 +136,7 @@ std::string noise_words(const Series& series, const SeriesNoise& noise) {
   }
   if (noise.drift_ratio) {
     parts.push_back(fmt::format("moved slowly by {} since {}, which is not reported as a change",
-                                percent(*noise.drift_ratio), night_words(series, *noise.drift_since)));
+                                change_percent(*noise.drift_ratio), night_words(series, *noise.drift_since)));
   }
   return join(parts, "; ");
 }
@@ -218,7 +209,8 @@ constexpr ColumnOf<N> noise_columns[] = {
      [](const N& of) { return night_cell(of.series, of.noise.drift_since); }, false, true},
     {"drift_ratio", "by",
      [](const N& of) {
-       return of.noise.drift_ratio ? Cell{*of.noise.drift_ratio, percent(*of.noise.drift_ratio)} : Cell{};
+       return of.noise.drift_ratio ? Cell{*of.noise.drift_ratio, change_percent(*of.noise.drift_ratio)}
+                                   : Cell{};
      },
      true, true}};
 

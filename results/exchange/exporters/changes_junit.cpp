@@ -11,14 +11,10 @@
 namespace virtrain::results {
 namespace {
 
-std::string signed_percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
-}
-
 /// "worse (-10.1 %) since n15": the line that a CI system shows first.
 std::string headline_of(const Change& change) {
   return fmt::format("{}{} ({}) since {}", change.level.large ? "much " : "",
-                     change.regression ? "worse" : "better", signed_percent(change.level.ratio),
+                     change.regression ? "worse" : "better", change_percent(change.level.ratio),
                      excerpt(change.first_night().experiment));
 }
 
@@ -27,8 +23,8 @@ std::string details_of(const Change& change, const std::string& database_option)
   std::string text =
       fmt::format("change {}, {}: {}\n", change.id, to_string(change.state), headline_of(change));
   if (level.ci && level.confirmed_on) {
-    text += fmt::format("95 % interval: {} to {}\n", signed_percent(level.ci->low),
-                        signed_percent(level.ci->high));
+    text += fmt::format("95 % interval: {} to {}\n", change_percent(level.ci->low),
+                        change_percent(level.ci->high));
   }
   text += fmt::format("before: {:.6g} {}\nafter: {:.6g} {}\n", level.before, excerpt(change.series->unit),
                       level.after, excerpt(change.series->unit));

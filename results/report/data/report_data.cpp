@@ -7,6 +7,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "results/reading/read_changes.h"
 #include "results/reading/read_comparison.h"
 
 namespace virtrain::results {
@@ -107,6 +108,20 @@ TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials) {
   return by_case;
 }
 
+namespace {
+
+/// Of the scenarios of which so many nights were chosen that their series has a chart.
+void read_change_logs(const Store& store, ReportData& data) {
+  std::map<std::string, std::size_t> nights;
+  for (const auto& experiment : data.experiments) { ++nights[experiment.scenario]; }
+  for (const auto& [scenario, count] : nights) {
+    if (count < least_nights) { continue; }
+    data.changes.push_back(std::make_shared<const ChangeLog>(read_changes_of(store, scenario)));
+  }
+}
+
+}  // namespace
+
 ReportData read_report_data(const Store& store, const ReportRequest& request) {
   ReportData data;
   data.request = request;
@@ -137,6 +152,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
     }
   }
   read_records(store, data);
+  read_change_logs(store, data);
   auto stored = store.comparison_data(ids, environment_fields(data.trials));
   stored.neighbours = store.comparison_neighbours(ids);
   stored.neighbour_rates = store.comparison_neighbour_rates(ids);

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "results/changes/changes.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
@@ -56,7 +58,11 @@ struct ReportData {
   std::vector<Probe> probes;            ///< of all experiments
   std::vector<SecurityProbe> security;  ///< likewise
   std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases
+  std::vector<std::shared_ptr<const ChangeLog>> changes = {};  ///< of each scenario with nights enough
 };
+
+/// Experiments of one scenario from which on their dates are a series; fewer are none.
+inline constexpr std::size_t least_nights = 5;
 
 /// Most (case, arm)s whose course is read.
 inline constexpr std::size_t most_records = 24;

@@ -91,26 +91,6 @@ std::string summary_of(const SeriesState& state) {
 
 }  // namespace
 
-std::string change_percent(double ratio) {
-  return fmt::format("{:+.1f} %", (ratio - 1) * 100);
-}
-
-std::string day_words(const Night& night) {
-  constexpr std::size_t date_bytes = 10;
-  return night.started_at.empty() ? night.experiment : night.started_at.substr(0, date_bytes);
-}
-
-std::string change_sentence(const Change& change) {
-  const auto& level = change.level;
-  const auto interval =
-      level.ci && level.confirmed_on
-          ? fmt::format(" ({} to {})", change_percent(level.ci->low), change_percent(level.ci->high))
-          : "";
-  return fmt::format("{}{}, {}, since {}, {}", change_percent(level.ratio), interval,
-                     change.regression ? "worse" : "better", day_words(change.first_night()),
-                     to_string(change.state));
-}
-
 Chart nights_chart(const SeriesState& state, const std::string& id) {
   const auto& series = *state.series;
   Chart chart;

@@ -6,17 +6,10 @@
 #include <map>
 
 #include "common/text/units.h"
-#include "results/changes/scenario_version.h"
 #include "results/report/figures/figures.h"
-#include "results/statistics/change_points.h"
 
 namespace virtrain::results {
 namespace {
-
-// Fewer experiments are no series.
-constexpr std::size_t least_experiments = 5;
-// On either side of a change: fewer do not show that it lasts.
-constexpr std::size_t least_beside_change = 3;
 
 /// Mean throughput of one arm of a case in one experiment.
 struct DatedMean {
@@ -24,34 +17,43 @@ struct DatedMean {
   double images_per_second;
 };
 
+struct ShownChange {
+  std::size_t index;  ///< its first night among those of the line
+  const Change* change;
+};
+
 struct SeriesLine {
   std::string arm;
   std::vector<DatedMean> nights;  ///< by date
-  std::vector<ChangePoint> changes;
+  std::vector<ShownChange> changes;
 };
 
 using LinesOfCases = std::map<std::string, std::vector<SeriesLine>>;
 
-/// Among the latest experiments of one scenario: what another workload reaches is no change.
-std::vector<ChangePoint> lasting_changes(const std::vector<DatedMean>& nights) {
-  const auto version = [](const DatedMean& night) {
-    return scenario_version(night.experiment->scenario_text);
-  };
-  const auto newest = version(nights.back());
-  const auto other = std::find_if(nights.rbegin(), nights.rend(),
-                                  [&](const auto& night) { return version(night) != newest; });
-  const auto begin = static_cast<std::size_t>(nights.rend() - other);
-  std::vector<std::optional<double>> series;
-  for (std::size_t i = begin; i < nights.size(); ++i) { series.emplace_back(nights[i].images_per_second); }
-  auto changes = change_points(series);
-  std::erase_if(changes, [&](const ChangePoint& change) {
-    return change.index < least_beside_change || series.size() - change.index < least_beside_change;
-  });
-  for (auto& change : changes) { change.index += begin; }
-  return changes;
+/// Changes of the line's throughput whose first night it has, as `virtrain changes` lists them.
+std::vector<ShownChange> shown_changes(const ReportData& data, const std::string& case_name,
+                                       const SeriesLine& line) {
+  std::vector<ShownChange> shown;
+  for (const auto& log : data.changes) {
+    for (const auto& change : log->changes) {
+      const auto& series = *change.series;
+      if (series.case_name != case_name || series.arm != line.arm || series.figure != "images_per_second") {
+        continue;
+      }
+      const auto first = std::ranges::find_if(line.nights, [&](const DatedMean& night) {
+        return night.experiment->id == change.first_night().experiment;
+      });
+      if (first != line.nights.end()) {
+        shown.push_back({static_cast<std::size_t>(first - line.nights.begin()), &change});
+      }
+    }
+  }
+  std::ranges::sort(shown, {}, &ShownChange::index);
+  return shown;
 }
 
-std::vector<SeriesLine> lines_of(const ReportData& data, const std::vector<const ReportTrial*>& trials) {
+std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case_name,
+                                 const std::vector<const ReportTrial*>& trials) {
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
   for (const auto* one : trials) {
     values[one->trial.arm][one->trial.experiment].push_back(*one->trial.images_per_second);
@@ -68,51 +70,28 @@ std::vector<SeriesLine> lines_of(const ReportData& data, const std::vector<const
     std::ranges::stable_sort(line.nights, [](const DatedMean& a, const DatedMean& b) {
       return a.experiment->started_at < b.experiment->started_at;
     });
-    if (line.nights.size() < least_experiments) { continue; }
-    line.changes = lasting_changes(line.nights);
+    if (line.nights.size() < least_nights) { continue; }
+    line.changes = shown_changes(data, case_name, line);
     lines.push_back(std::move(line));
   }
   return lines;
 }
 
-std::string day_of(const std::string& time) {
-  return time.substr(0, 10);
-}
-
-/// "VM: 8.0 % lower from 2026-10-21 on"
-std::string change_words(const SeriesLine& line, const ChangePoint& change) {
-  return fmt::format("{}: {:.1f} % {} from {} on", arm_words(line.arm),
-                     100 * std::abs(change.relative_change), change.regression() ? "lower" : "higher",
-                     day_of(line.nights[change.index].experiment->started_at));
-}
-
-/// The newest value against its history: an alarm before a change can be shown to last.
-std::string fence_words(const SeriesLine& line) {
-  std::vector<double> history;
-  for (const auto& night : line.nights) { history.push_back(night.images_per_second); }
-  const double newest = history.back();
-  history.pop_back();
-  const auto fence = check_fence(history, newest);
-  const bool alarm =
-      fence.verdict == FenceResult::Verdict::regression || fence.verdict == FenceResult::Verdict::improvement;
-  if (!alarm) { return ""; }
-  return fmt::format(" The newest value of {} is {:.1f} % {} the one before: outside the fence of {:.1f} %.",
-                     arm_words(line.arm), 100 * std::abs(fence.relative_change),
-                     fence.relative_change < 0 ? "below" : "above", 100 * fence.threshold);
+/// "VM: -8.2 % (-8.4 % to -8.0 %), worse, since 2026-10-21, open"
+std::string change_words(const SeriesLine& line, const ShownChange& shown) {
+  return arm_words(line.arm) + ": " + change_sentence(*shown.change);
 }
 
 std::string summary_of(const std::vector<SeriesLine>& lines) {
   std::vector<std::string> changes;
-  std::string fences;
   std::size_t nights = 0;
   for (const auto& line : lines) {
     nights = std::max(nights, line.nights.size());
     for (const auto& change : line.changes) { changes.push_back(change_words(line, change)); }
-    fences += fence_words(line);
   }
   return fmt::format(
-      "{}. {}.{}", counted(nights, "experiment"),
-      changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")), fences);
+      "{}. {}.", counted(nights, "experiment"),
+      changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")));
 }
 
 void add_levels(const SeriesLine& line, const std::string& style, nlohmann::json& levels) {
@@ -145,13 +124,11 @@ void add_line(const SeriesLine& line, const ArmOrder& order, Chart& chart) {
                                 cell(std::optional(night.images_per_second), 1), cell(night.experiment->id)});
   }
   for (const auto& change : line.changes) {
-    chart.data["changes"].push_back(
-        {{"style", key.mark},
-         {"at", line.nights[change.index].experiment->started_at},
-         {"position", position},
-         {"words", fmt::format("{} {}{:.1f} %", key.words, change.regression() ? "−" : "+",
-                               100 * std::abs(change.relative_change))},
-         {"tip", change_words(line, change)}});
+    chart.data["changes"].push_back({{"style", key.mark},
+                                     {"at", line.nights[change.index].experiment->started_at},
+                                     {"position", position},
+                                     {"words", key.words + " " + change_percent(change.change->level.ratio)},
+                                     {"tip", change_words(line, change)}});
   }
   add_levels(line, key.mark, chart.data["levels"]);
 }
@@ -186,12 +163,12 @@ Chart chart_of(const std::string& case_name, const std::vector<SeriesLine>& line
 
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) {
   std::vector<Chart> charts;
-  if (data.experiments.size() < least_experiments) { return charts; }
+  if (data.experiments.size() < least_nights) { return charts; }
   auto trials = usable_trials(data.trials);
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     if (charts.size() == most_series_charts) { break; }
-    const auto lines = lines_of(data, trials[comparison.case_name]);
+    const auto lines = lines_of(data, comparison.case_name, trials[comparison.case_name]);
     if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
   }
   return charts;

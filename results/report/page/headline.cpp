@@ -177,13 +177,31 @@ std::string verdict_headline(const ReportData& data) {
   return capitalised(verdict_sentence(in_words(*cases.front())));
 }
 
+/// "2 losses are open, the largest: nightly/one/vm/images_per_second, -8.2 % (-8.4 % to -8.0 %), worse, since
+/// 2026-10-21, open"; empty without one.
+std::string changes_headline(const ReportData& data) {
+  std::vector<const Change*> losses;
+  for (const auto& log : data.changes) {
+    for (const auto& change : log->changes) {
+      if (is_alarm(change)) { losses.push_back(&change); }
+    }
+  }
+  if (losses.empty()) { return ""; }
+  const auto* largest = *std::ranges::max_element(
+      losses, {}, [](const Change* change) { return std::abs(std::log(change->level.ratio)); });
+  return fmt::format("{} open{}: {}, {}", counted(losses.size(), "loss is", "losses are"),
+                     losses.size() == 1 ? "" : ", the largest", largest->series->name(),
+                     change_sentence(*largest));
+}
+
 }  // namespace
 
 std::string headline(const ReportData& data) {
   if (data.comparisons.empty() && !data.security.empty()) {
     return "security probes: " + security_summary(data.security);
   }
-  return verdict_headline(data) + failures_phrase(data);
+  const auto changes = changes_headline(data);
+  return changes + (changes.empty() ? "" : ". ") + verdict_headline(data) + failures_phrase(data);
 }
 
 }  // namespace virtrain::results
