@@ -12,7 +12,7 @@
 // Tables of the commands.
 namespace virtrain::results {
 
-/// What people see of a comparison at a terminal.
+/// Parts of a comparison that a terminal shows.
 struct ComparisonView {
   bool tenants = false;  ///< a table of the tenants of cases with several
   bool notes = false;    ///< remarks on facts that differ and are explained or informative
@@ -22,7 +22,7 @@ struct ComparisonView {
 /// The comparison as the study's table: a line for each case and arm, then what was virtual, then the
 /// verdicts.
 Table comparison_table(const std::vector<CaseComparison>& comparisons);
-/// What may have caused the gaps, where that was asked for.
+/// Causes of the gaps, where somebody asked for them.
 struct Explanations {
   std::vector<Table> tables = {};      ///< one for each case with a gap beyond noise, the largest first
   std::vector<std::string> rest = {};  ///< on the other cases
@@ -30,9 +30,9 @@ struct Explanations {
 Explanations explanations_of(const std::vector<CaseComparison>& comparisons);
 /// Cost of images in energy and money; no rows where it is unknown.
 Table costs_table(const std::vector<CaseComparison>& comparisons);
-/// What `compare` prints: the comparison's table (in Markdown under a heading); with Format::json the
-/// contract's list; with Format::table a line for each case, then tables of their own for scaling, sweeps and
-/// cost.
+/// Renders the output of `compare`: the comparison's table (in Markdown under a heading); with Format::json
+/// the contract's list; with Format::table a line for each case, then tables of their own for scaling, sweeps
+/// and cost.
 std::string render(const std::vector<CaseComparison>& comparisons, Format format, const Screen& screen = {},
                    const ComparisonView& view = {});
 

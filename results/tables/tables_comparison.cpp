@@ -184,7 +184,7 @@ class SentencesOfCases {
   void append_to(std::vector<std::string>& lines, std::size_t all = 0) const {
     for (const auto& [sentence, cases] : sentences_) {
       const bool is_all = all > 1 && cases.size() == all;
-      lines.push_back((is_all ? "all cases" : join(cases, ", ")) + ": " + sentence + ".");
+      lines.push_back((is_all ? "All cases" : join(cases, ", ")) + ": " + sentence + ".");
     }
   }
 
@@ -496,7 +496,7 @@ std::set<std::string> explained_differences(const CaseComparison& one) {
   return sentences;
 }
 
-/// What the view leaves out, and the option that shows it.
+/// Names what the view leaves out, with the option that shows it.
 std::string more_words(const std::vector<CaseComparison>& comparisons, const ComparisonView& view,
                        bool has_tenants) {
   std::vector<std::string> more;
@@ -507,7 +507,12 @@ std::string more_words(const std::vector<CaseComparison>& comparisons, const Com
   return more.empty() || view.brief ? "" : "More: " + join(more, "; ") + ".";
 }
 
-/// What is below the tables: no verdict without its reason, and remarks unless they are to be few.
+/// Whether the explanation or the notes have the reason why it is not comparable.
+bool is_said_elsewhere(const CaseComparison& one, const ComparisonView& view) {
+  return (one.reason == "emulated" && one.explanation) || (one.reason == "differs" && !view.brief);
+}
+
+/// Sentences below the tables: no verdict without its reason, and remarks unless they are to be few.
 std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparisons,
                                      const ComparisonView& view) {
   std::vector<std::string> lines;
@@ -519,8 +524,9 @@ std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparis
     const auto remark = verdict_remark(one);
     if (one.further_pairs && remark == outlook(one)) {
       further.push_back(fmt::format("{} ({})", one.case_name, *one.further_pairs));
-    } else if (!remark.empty()) {
-      remarks.add(remark, one.case_name);
+    } else if (!remark.empty() && !is_said_elsewhere(one, view)) {
+      const bool is_open = one.test && !one.test->ci_tost && one.verdict == Verdict::inconclusive;
+      remarks.add((is_open ? "no interval: " : "") + remark, one.case_name);
     }
     if (view.brief) { continue; }
     const auto explained = view.notes ? std::set<std::string>() : explained_differences(one);

@@ -17,6 +17,9 @@ namespace {
 /// A difference of throughput below this is none.
 constexpr double nothing = 0.0005;
 
+constexpr const char* more_probes =
+    "probes in the scenario (probes: [triad, gemm]), which measure what the nodes can do in each arm";
+
 /// A cause of one case's gap, or what no cause accounts for.
 struct CauseLine {
   const Finding* finding;  ///< none: the rest
@@ -91,7 +94,7 @@ std::string title_of_gap(const CaseComparison& one) {
                      off > 0 ? "slower" : "faster", one.baseline, interval);
 }
 
-/// What differs and must not, and what to try.
+/// Says what differs and must not, and what to try.
 std::vector<std::string> advice_on(const CaseComparison& one) {
   std::vector<std::string> lines;
   for (const auto& difference : one.differences) {
@@ -106,10 +109,7 @@ std::vector<std::string> advice_on(const CaseComparison& one) {
   const auto first = std::ranges::find_if(findings, [&](const auto& finding) {
     return finding.cost && *finding.cost * one.explanation->gap > 0;
   });
-  lines.push_back(first != findings.end()
-                      ? fmt::format("Try next: {}.", first->next)
-                      : "Try next: probes in the scenario (probes: [triad, gemm]), which measure what the "
-                        "nodes can do in each arm.");
+  lines.push_back(fmt::format("Try next: {}.", first != findings.end() ? first->next : more_probes));
   return lines;
 }
 
@@ -137,7 +137,7 @@ std::string names_of(const std::vector<std::string>& cases) {
 Explanations explanations_of(const std::vector<CaseComparison>& comparisons) {
   Explanations result;
   std::vector<const CaseComparison*> gaps;
-  std::vector<std::string> emulated, level;
+  std::vector<std::string> emulated, unknown, level;
   double largest = 0;
   for (const auto& one : comparisons) {
     if (!one.explanation) { continue; }
@@ -152,11 +152,21 @@ Explanations explanations_of(const std::vector<CaseComparison>& comparisons) {
   }
   std::ranges::stable_sort(gaps, std::greater(),
                            [](const auto* one) { return std::abs(std::log(one->test->ratio)); });
-  for (const auto* one : gaps) { result.tables.push_back(explanation_table(*one)); }
+  for (const auto* one : gaps) {
+    if (one->explanation->findings.empty()) {
+      unknown.push_back(fmt::format("{} ({})", one->case_name, points(one->explanation->gap)));
+    } else {
+      result.tables.push_back(explanation_table(*one));
+    }
+  }
   if (!emulated.empty()) {
     result.rest.push_back(
         names_of(emulated) +
         ": QEMU emulated the processor, which explains the gap. Nothing else is broken down.");
+  }
+  if (!unknown.empty()) {
+    result.rest.push_back(fmt::format("Gaps without a cause that was measured: {}. Try next: {}.",
+                                      join(unknown, ", "), more_probes));
   }
   if (!level.empty()) {
     result.rest.push_back(fmt::format("{}: no gap beyond noise (at most {}), nothing to explain.",

@@ -110,7 +110,7 @@ TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials) {
 
 namespace {
 
-/// Of the scenarios of which so many nights were chosen that their series has a chart.
+/// Reads the changes of scenarios of which so many nights were chosen that their series has a chart.
 void read_change_logs(const Store& store, ReportData& data) {
   std::map<std::string, std::size_t> nights;
   for (const auto& experiment : data.experiments) { ++nights[experiment.scenario]; }
