@@ -99,7 +99,7 @@ class Replay {
       fenced.push_back(std::clamp(off(i), -fence_in_sigmas, fence_in_sigmas));
     }
     Nights found;
-    for (const auto point : weak_change_points(fenced, {fenced.size(), 0.001, 0})) {
+    for (const auto point : weak_change_points(fenced, {fenced.size(), 0.001})) {
       found.insert(found.begin(), begin + point);
     }
     return found;

@@ -73,42 +73,6 @@ std::set<std::size_t> points_in_window(Values series, std::size_t begin, std::si
   return points;
 }
 
-/// Figures of every point between its neighbours.
-std::vector<ChangePoint> describe(Values series, const std::vector<std::size_t>& points) {
-  std::vector<ChangePoint> described;
-  for (std::size_t i = 0; i < points.size(); ++i) {
-    const std::size_t begin = i == 0 ? 0 : points[i - 1];
-    const std::size_t end = i + 1 == points.size() ? series.size() : points[i + 1];
-    ChangePoint point;
-    point.index = points[i];
-    point.mean_before = mean(series.subspan(begin, points[i] - begin));
-    point.mean_after = mean(series.subspan(points[i], end - points[i]));
-    point.relative_change = point.mean_after / point.mean_before - 1;
-    point.magnitude =
-        std::max(std::abs(point.relative_change), std::abs(point.mean_before / point.mean_after - 1));
-    point.p = split_p(series, begin, points[i], end);
-    described.push_back(point);
-  }
-  return described;
-}
-
-/// Drops the weakest point until all that are left are sure and large enough.
-std::vector<ChangePoint> merge(Values series, std::vector<std::size_t> points,
-                               const ChangeSettings& settings) {
-  while (true) {
-    auto described = describe(series, points);
-    if (described.empty()) { return described; }
-    auto weakest =
-        std::ranges::max_element(described, [](const auto& a, const auto& b) { return a.p < b.p; });
-    if (weakest->p < settings.max_p) {
-      weakest = std::ranges::min_element(
-          described, [](const auto& a, const auto& b) { return a.magnitude < b.magnitude; });
-      if (weakest->magnitude > settings.min_magnitude) { return described; }
-    }
-    points.erase(points.begin() + (weakest - described.begin()));
-  }
-}
-
 }  // namespace
 
 std::optional<Split> best_split(Values series, std::size_t begin, std::size_t end) {
@@ -145,43 +109,6 @@ std::vector<std::size_t> weak_change_points(Values series, const ChangeSettings&
     begin = found.empty() ? half : std::max(*found.rbegin(), half);
   }
   return {points.begin(), points.end()};
-}
-
-std::vector<ChangePoint> change_points(std::span<const std::optional<double>> series,
-                                       const ChangeSettings& settings) {
-  std::vector<double> values;
-  std::vector<std::size_t> positions;
-  for (std::size_t i = 0; i < series.size(); ++i) {
-    if (!series[i]) { continue; }
-    values.push_back(*series[i]);
-    positions.push_back(i);
-  }
-  require_throughputs(values, "series");
-  auto points = merge(values, weak_change_points(values, settings), settings);
-  for (auto& point : points) { point.index = positions[point.index]; }
-  return points;
-}
-
-FenceResult check_fence(std::span<const double> history, double value) {
-  constexpr std::size_t least_history = 11;
-  constexpr std::size_t most_history = 100;
-  require_throughputs(history, "history");
-  require_throughputs({&value, 1}, "the new value");
-  FenceResult result;
-  if (history.size() < least_history) { return result; }
-  const auto kept = history.last(std::min(history.size(), most_history));
-  std::vector<double> steps;
-  for (std::size_t i = 1; i < kept.size(); ++i) {
-    steps.push_back(std::abs(kept[i] - kept[i - 1]) / kept[i - 1]);
-  }
-  result.q1 = quantile(steps, 0.25);
-  result.q3 = quantile(steps, 0.75);
-  result.threshold = result.q3 + 3 * (result.q3 - result.q1);
-  result.relative_change = (value - kept.back()) / kept.back();
-  result.verdict = FenceResult::Verdict::ok;
-  if (result.relative_change < -result.threshold) { result.verdict = FenceResult::Verdict::regression; }
-  if (result.relative_change > result.threshold) { result.verdict = FenceResult::Verdict::improvement; }
-  return result;
 }
 
 }  // namespace virtrain::results

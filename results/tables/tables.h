@@ -28,6 +28,8 @@ struct Explanations {
   std::vector<std::string> rest = {};  ///< on the other cases
 };
 Explanations explanations_of(const std::vector<CaseComparison>& comparisons);
+/// The verdict in a word or two, "no interval" where there is none to decide by; "no data" without a ratio.
+std::string verdict_word(const CaseComparison& comparison);
 /// Cost of images in energy and money; no rows where it is unknown.
 Table costs_table(const std::vector<CaseComparison>& comparisons);
 /// Renders the output of `compare`: the comparison's table (in Markdown under a heading); with Format::json

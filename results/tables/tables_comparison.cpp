@@ -286,6 +286,12 @@ Table comparison_table(const std::vector<CaseComparison>& comparisons) {
   return table;
 }
 
+std::string verdict_word(const CaseComparison& comparison) {
+  if (!comparison.test) { return "no data"; }
+  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
+  return spaced(to_string(comparison.verdict));
+}
+
 Table costs_table(const std::vector<CaseComparison>& comparisons) {
   auto rows = lines_of_arms(comparisons);
   std::erase_if(rows, [](const ArmLine& row) {
@@ -327,12 +333,6 @@ Cell interval_cell(const CaseComparison& of) {
   return cell(ratio_words(ci->low) + " … " + ratio_words(ci->high));
 }
 
-/// "worse", "no interval".
-Cell case_verdict_cell(const CaseComparison& of) {
-  const bool is_open = !of.test->ci_tost && of.verdict == Verdict::inconclusive;
-  return cell(is_open ? "no interval" : spaced(to_string(of.verdict)));
-}
-
 using C = CaseRow;
 constexpr ColumnOf<C> case_columns[] = {
     {"case", "case", [](const C& of) { return cell(of.name); }, false, false, true},
@@ -340,7 +340,7 @@ constexpr ColumnOf<C> case_columns[] = {
     {"candidate", "", [](const C& of) { return side_cell(*of.of, of.of->candidate); }, true, true, true},
     {"ratio", "ratio", [](const C& of) { return cell(ratio_words(of.of->test->ratio)); }, true},
     {"interval", "", [](const C& of) { return interval_cell(*of.of); }, false, true},
-    {"verdict", "verdict", [](const C& of) { return case_verdict_cell(*of.of); }},
+    {"verdict", "verdict", [](const C& of) { return cell(verdict_word(*of.of)); }},
     {"compared", "compared", [](const C& of) { return cell(of.has_size ? size_words(*of.of) : ""); }, false,
      true, false, true}};
 
@@ -507,9 +507,11 @@ std::string more_words(const std::vector<CaseComparison>& comparisons, const Com
   return more.empty() || view.brief ? "" : "More: " + join(more, "; ") + ".";
 }
 
-/// Whether the explanation or the notes have the reason why it is not comparable.
+/// Whether the explanation or the notes have the reason why it is not comparable, or the table shows that
+/// nothing is.
 bool is_said_elsewhere(const CaseComparison& one, const ComparisonView& view) {
-  return (one.reason == "emulated" && one.explanation) || (one.reason == "differs" && !view.brief);
+  if (view.brief) { return !one.test; }
+  return (one.reason == "emulated" && one.explanation) || one.reason == "differs";
 }
 
 /// Sentences below the tables: no verdict without its reason, and remarks unless they are to be few.
@@ -525,8 +527,7 @@ std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparis
     if (one.further_pairs && remark == outlook(one)) {
       further.push_back(fmt::format("{} ({})", one.case_name, *one.further_pairs));
     } else if (!remark.empty() && !is_said_elsewhere(one, view)) {
-      const bool is_open = one.test && !one.test->ci_tost && one.verdict == Verdict::inconclusive;
-      remarks.add((is_open ? "no interval: " : "") + remark, one.case_name);
+      remarks.add((verdict_word(one) == "no interval" ? "no interval: " : "") + remark, one.case_name);
     }
     if (view.brief) { continue; }
     const auto explained = view.notes ? std::set<std::string>() : explained_differences(one);
@@ -560,7 +561,9 @@ std::string screen_text(const std::vector<CaseComparison>& comparisons, const Sc
     if (!table.rows.empty()) { out += render(table, Format::table, screen) + '\n'; }
   };
   for (const auto& compared : tables_of_cases(comparisons)) { add(case_table(compared)); }
-  add(chosen_arms(comparisons, "Not compared",
+  const bool compares =
+      std::ranges::any_of(comparisons, [](const auto& one) { return one.test.has_value(); });
+  add(chosen_arms(comparisons, compares ? "Not compared" : "Throughput",
                   {"case", "arm", "nodes", "runs", "images_per_second", "throughput"},
                   [&](const ArmLine& row) {
                     return row.arm->runs > 0 && !has_any_ratio(comparisons, row.of->case_name);

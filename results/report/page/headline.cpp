@@ -177,8 +177,8 @@ std::string verdict_headline(const ReportData& data) {
   return capitalised(verdict_sentence(in_words(*cases.front())));
 }
 
-/// "2 losses are open, the largest: nightly/one/vm/images_per_second, -8.2 % (-8.4 % to -8.0 %), worse, since
-/// 2026-10-21, open"; empty without one.
+/// "2 losses are open, the largest -8.2 % in nightly/one/vm/images_per_second since 2026-10-21"; empty
+/// without one.
 std::string changes_headline(const ReportData& data) {
   std::vector<const Change*> losses;
   for (const auto& log : data.changes) {
@@ -189,9 +189,9 @@ std::string changes_headline(const ReportData& data) {
   if (losses.empty()) { return ""; }
   const auto* largest = *std::ranges::max_element(
       losses, {}, [](const Change* change) { return std::abs(std::log(change->level.ratio)); });
-  return fmt::format("{} open{}: {}, {}", counted(losses.size(), "loss is", "losses are"),
-                     losses.size() == 1 ? "" : ", the largest", largest->series->name(),
-                     change_sentence(*largest));
+  return fmt::format("{} open{} {} in {} since {}", counted(losses.size(), "loss is", "losses are"),
+                     losses.size() == 1 ? ":" : ", the largest", change_percent(largest->level.ratio),
+                     largest->series->name(), day_words(largest->first_night()));
 }
 
 }  // namespace

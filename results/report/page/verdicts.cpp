@@ -8,18 +8,12 @@
 #include "common/text/units.h"
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
+#include "results/tables/tables.h"
 
 namespace virtrain::results {
 namespace {
 
 using nlohmann::json;
-
-/// The verdict in a word or two; without an interval there is none.
-std::string verdict_word(const CaseComparison& comparison) {
-  if (!comparison.test) { return "no data"; }
-  if (!comparison.test->ci_tost && comparison.verdict == Verdict::inconclusive) { return "no interval"; }
-  return spaced(to_string(comparison.verdict));
-}
 
 std::string glyph_of(const CaseComparison& comparison) {
   if (!comparison.test) { return "–"; }

@@ -276,8 +276,29 @@ def gpus_of_one_node(folder):
     assert not any("no speedup" in note for note in plain[0]["notes"]), plain
 
 
+def terminal(folder):
+    """In 80 columns each case is a line; what is left out has an option."""
+    name = "two-tenants-in-a-case-with-a-long-name-of-many-words/2"
+    records = [trial("t", arm, 1000 + pair, case=name, nodes=2, pair=pair, environment={"cpu_model": arm},
+                     tenants=[{"tenant_index": index, "nodes": 1, "images_per_second": 500 + pair} for index in (0, 1)])
+               for pair in (1, 2, 3) for arm in ("bare_metal", "vm")]
+    db = database(folder, "terminal", records)
+
+    def shown(*arguments, columns="80"):
+        return subprocess.run([VIRTRAIN, "compare", "--db", db, *arguments], capture_output=True, text=True, check=True,
+                              env={**os.environ, "COLUMNS": columns}).stdout
+
+    text = shown()
+    assert all(len(line) <= 80 for line in text.splitlines()), text
+    assert "1002.0  1002.0  1.0000" in text and "/2 " in text and "501" not in text and "cpu_model" not in text, text
+    assert "--tenants lists" in text and "--notes lists" in text, text
+    assert "502.0" in shown("--tenants") and "cpu_model differs" in shown("--notes")
+    assert name in shown(columns="200"), "names are whole where they fit"
+    assert "vm against bare_metal: images/s, 3 pairs" in shown(columns="no number")
+
+
 with tempfile.TemporaryDirectory() as temporary:
     for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers, probes_alone,
-                  gpus_of_one_node):
+                  gpus_of_one_node, terminal):
         check(temporary)
         print("passed:", check.__name__)

@@ -323,8 +323,8 @@ TEST_CASE("forty nights with a loss show it where it is, as virtrain changes doe
   CHECK(charts[0].data["changes"][0]["words"] == "VM " + percent);
   CHECK_THAT(charts[0].summary,
              Contains("VM: " + percent + " (") && Contains("worse, since 2026-02-25, open"));
-  CHECK_THAT(headline(data),
-             StartsWith("2 losses are open, the largest: quickstart/one/vm/") && Contains(percent));
+  CHECK_THAT(headline(data), StartsWith("2 losses are open, the largest -8.") &&
+                                 Contains(" % in quickstart/one/vm/") && Contains(" since 2026-02-25. VM"));
 
   const auto edited = nights_with_a_loss(40, true);
   CHECK_THAT(series_charts(edited, ArmOrder(edited)).at(0).summary, Contains("No lasting change"));
@@ -332,6 +332,20 @@ TEST_CASE("forty nights with a loss show it where it is, as virtrain changes doe
   const auto unconfirmed = nights_with_a_loss(26);
   CHECK_THAT(series_charts(unconfirmed, ArmOrder(unconfirmed)).at(0).summary, !Contains("open"));
   CHECK_THAT(headline(unconfirmed), !Contains("losses"));
+}
+
+TEST_CASE("the page has a table of causes for a gap") {
+  Study study;
+  study.add_case("one", 0.9);
+  auto data = study.data();
+  CHECK(reasons_model(data) == false);
+  auto& one = data.comparisons.at(0);
+  one.explanation =
+      explain(one.test->ratio, {}, {{{"rate.cpu_user_seconds", 0.9}, {"rate.cpu_steal_seconds", 0.1}}});
+  const auto table = reasons_model(data).at("tables").at(0);
+  CHECK_THAT(table["caption"].get<std::string>(), StartsWith("one: VM is 10.0 % slower than bare metal"));
+  CHECK(table["rows"][0]["cells"][0]["text"] == "steal");
+  CHECK_THAT(page_model(data, {}).dump(), Contains("Try next: leave a core free"));
 }
 
 TEST_CASE("sections without data are named") {

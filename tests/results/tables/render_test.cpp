@@ -162,11 +162,25 @@ TEST_CASE("a comparison fits 80 columns, a line a case") {
   for (const bool brief : {true, false}) {
     const auto text = render(comparisons, Format::table, {false, 80}, {.brief = brief});
     for (const auto& line : split(text, '\n')) { CHECK(text_width(line) <= 80); }
-    CHECK_THAT(text, Contains("bare_…") && Contains("…a ") && Contains("…b ") && Contains("0.95") &&
+    CHECK_THAT(text, Contains("bare_…") && Contains("…-a ") && Contains("…-b ") && Contains("0.95") &&
                          Contains("worse") && !Contains("3 pairs\n") && !Contains("compared"));
   }
   CHECK_THAT(render(comparisons, Format::table, {false, 160}),
              Contains(long_name + "-a") && Contains("compared"));
+}
+
+TEST_CASE("a run of one arm ends with its throughput, without reasons for a comparison that nobody wanted") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  store.add_experiment(an_experiment("e1"));
+  add_finished(store, "e1", "one", "bare_metal_shared", 1, 17.5);
+  const auto comparisons = compare(store, {});
+  CHECK(render(comparisons, Format::table, {}, {.brief = true}) ==
+        "Throughput\n\n"
+        "case  arm                nodes  runs  images/s\n"
+        "one   bare_metal_shared      1     1      17.5\n\n"
+        "Virtualization: bare_metal_shared none.\n");
+  CHECK_THAT(render(comparisons, Format::table), Contains("nothing to compare"));
 }
 
 TEST_CASE("a narrow screen has shorter names, not other names or numbers") {
