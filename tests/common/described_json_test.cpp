@@ -33,6 +33,7 @@ struct DescribedCard {
   VIRTRAIN_FIELD(std::vector<DescribedPort>, ports, {}, .text = "Ports", .most_items = 2);
   VIRTRAIN_FIELD(std::vector<std::int64_t>, lanes, {}, .text = "Lanes", .least = 1, .most = 16,
                  .may_lack = true);
+  VIRTRAIN_FIELD(std::optional<std::string>, class_name, {}, .text = "Class", .name = "class");
 };
 
 std::string refusal_of_card(const json& object) {
@@ -80,9 +81,9 @@ TEST_CASE(
 }
 
 TEST_CASE("lists of records, enumerations and whole numbers of every width are written and read back") {
-  const DescribedCard card{UINT64_MAX, Bus::usb, {{65'535, "eth0"}, {1, {}}}, {1, 16}};
+  const DescribedCard card{UINT64_MAX, Bus::usb, {{65'535, "eth0"}, {1, {}}}, {1, 16}, "nic"};
   const auto text = message_json(card).dump();
-  CHECK(text == R"({"bus":"usb","bytes":18446744073709551615,"lanes":[1,16],)"
+  CHECK(text == R"({"bus":"usb","bytes":18446744073709551615,"class":"nic","lanes":[1,16],)"
                 R"("ports":[{"name":"eth0","number":65535},{"number":1}]})");
   DescribedCard read;
   CHECK(read_record(json::parse(text), read).empty());
