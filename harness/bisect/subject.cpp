@@ -141,9 +141,8 @@ using Means = std::map<std::pair<std::string, std::string>, double>;
 Means means_of(const Store& store, const std::string& experiment) {
   std::map<std::pair<std::string, std::string>, std::vector<double>> values;
   for (const auto& trial : store.trials(experiment)) {
-    if (results::is_usable(trial)) {
-      values[{trial.case_name, trial.arm}].push_back(*trial.images_per_second);
-    }
+    const auto images = results::in_images(trial.throughput);
+    if (results::is_usable(trial) && images) { values[{trial.case_name, trial.arm}].push_back(*images); }
   }
   Means means;
   for (const auto& [where, all] : values) { means[where] = results::mean(all); }

@@ -112,7 +112,7 @@ void take_host_energy(LiveTrial& trial) {
 
 void add_result(results::Rank& record, const RankState& state) {
   const auto& result = *state.result;
-  record.images_per_second = result.images_per_second;
+  record.throughput = {result.images_per_second};
   record.parameters_hash_before = printable(state.ready->parameters_hash);
   record.parameters_hash_after = printable(result.parameters_hash.value_or(""));
   record.loss_first = result.loss_first;
@@ -132,13 +132,14 @@ double sum_of(double a, double b) {
 void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   auto& store = trial.context.store;
   auto& record = tenant.record;
-  record.images_per_second = 0;
+  double sum = 0;
   for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
     auto& rank = tenant.ranks[r].record;
     add_result(rank, tenant.job->ranks()[r]);
     store.save_rank(record.id, rank);
-    record.images_per_second = sum_of(*record.images_per_second, *rank.images_per_second);
+    sum = sum_of(sum, rank.throughput->value);
   }
+  record.throughput = {sum};
   record.loss_first = tenant.ranks[0].record.loss_first;
   record.loss_last = tenant.ranks[0].record.loss_last;
   record.network_bytes_required = network_bytes_required(trial, tenant);
@@ -150,7 +151,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   }
   record.transport = join(names, ", ");
   store.save_tenant(trial.row, record);
-  trial.images_per_second = sum_of(trial.images_per_second, *record.images_per_second);
+  trial.images_per_second = sum_of(trial.images_per_second, sum);
 }
 
 /// How the victim went on once the aggressor had ended. Its first rank speaks for all, for they step
@@ -278,7 +279,7 @@ void store_results(LiveTrial& trial) {
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
   trial.invalid = join(invalid_reasons(evidence, trial.context.boot_id), "; ");
   trial.context.store.finish_trial(
-      trial.row, {trial.images_per_second, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
+      trial.row, {{trial.images_per_second}, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
       iso8601(wall_ns()));
 }
 

@@ -92,10 +92,10 @@ class Comparer {
       gpus.insert(row.gpus_per_node);
     }
     if (results.empty() || nodes != std::set<std::int64_t>{1} || gpus.size() < 2) { return; }
-    results.front().notes.emplace_back(
-        "no speedup: it is over nodes (cases named FAMILY/NODES), and these cases differ in the GPUs of one "
-        "node; "
-        "compare their images/s");
+    results.front().notes.push_back(fmt::format(
+        "no speedup: it is over nodes (cases named FAMILY/NODES), and these cases differ in the GPUs "
+        "of one node; compare their {}",
+        results.front().throughput_unit));
   }
 
   /// An arm that somebody asked for is in the data, or at least in a plan.
@@ -183,7 +183,7 @@ class Comparer {
     add_flags(result, !request_.predict.empty());
     if (!result.test && has_other_units_) { note_other_unit(one, result); }
     if (request_.explain && result.test) {
-      const auto [ours, theirs] = index_.evidence(one.name, baseline, candidate);
+      const auto [ours, theirs] = index_.evidence(one, baseline, candidate);
       result.explanation = explain(result.test->ratio, ours, theirs);
     }
     return result;
@@ -322,7 +322,7 @@ class Comparer {
     arm.throughput = mean(arm.throughputs);
     arm.unit = one.unit;
     if (sweeps_power(one.key)) {
-      const auto numbers = index_.evidence(one.name, side).numbers;
+      const auto numbers = index_.evidence(one, side).numbers;
       const auto number = [&](const char* name) {
         const auto found = numbers.find(name);
         return found != numbers.end() ? std::optional(found->second) : std::nullopt;
@@ -336,7 +336,7 @@ class Comparer {
           *arm.throughput * seconds_per_hour / (price.amount * static_cast<double>(arm.nodes));
       arm.currency = price.currency;
     }
-    arm.tenants = index_.tenants(one.name, side.selector);
+    arm.tenants = index_.tenants(one.name, one.unit, side.selector);
     arm.alone = index_.tenants_alone(arm.tenants, side.selector);
     if (one.key.scale != arm.nodes) { return arm; }
     const auto name_of_one = printed(resized(one.key, 1));

@@ -45,8 +45,9 @@ struct TenantAlone {
   std::int64_t tenant_index = 0;
   std::string name = {};
   std::string alone_case = {};
-  double alone_images_per_second = 0;
-  double shared_images_per_second = 0;
+  double alone_throughput = 0;
+  double shared_throughput = 0;
+  std::string unit = images_unit;          ///< of both
   double slowdown = 1;                     ///< alone / shared
   std::optional<TailInflation> tail = {};  ///< where both have step times
 };

@@ -36,19 +36,24 @@ json alone_json(const TenantsAlone& alone) {
   json tenants = json::array();
   for (const auto& tenant : alone.tenants) {
     const auto& tail = tenant.tail;
-    tenants.push_back({{"tenant", tenant.tenant_index},
-                       {"name", text_or_null(tenant.name)},
-                       {"alone_case", tenant.alone_case},
-                       {"alone_images_per_second", tenant.alone_images_per_second},
-                       {"shared_images_per_second", tenant.shared_images_per_second},
-                       {"slowdown", tenant.slowdown},
-                       {"np", 1 / tenant.slowdown},
-                       {"alone_step_p99_seconds", tail ? json(tail->alone_p99_seconds) : json()},
-                       {"shared_step_p99_seconds", tail ? json(tail->shared_p99_seconds) : json()},
-                       {"p99_inflation", tail ? json(tail->inflation) : json()},
-                       {"p99_inflation_ci_low", tail && tail->ci ? json(tail->ci->low) : json()},
-                       {"p99_inflation_ci_high", tail && tail->ci ? json(tail->ci->high) : json()},
-                       {"few_samples", tail ? json(tail->few_samples) : json()}});
+    tenants.push_back(
+        {{"tenant", tenant.tenant_index},
+         {"name", text_or_null(tenant.name)},
+         {"alone_case", tenant.alone_case},
+         {"alone_images_per_second", or_null(in_images(tenant.alone_throughput, tenant.unit))},
+         {"shared_images_per_second", or_null(in_images(tenant.shared_throughput, tenant.unit))},
+         {"slowdown", tenant.slowdown},
+         {"np", 1 / tenant.slowdown},
+         {"alone_step_p99_seconds", tail ? json(tail->alone_p99_seconds) : json()},
+         {"shared_step_p99_seconds", tail ? json(tail->shared_p99_seconds) : json()},
+         {"p99_inflation", tail ? json(tail->inflation) : json()},
+         {"p99_inflation_ci_low", tail && tail->ci ? json(tail->ci->low) : json()},
+         {"p99_inflation_ci_high", tail && tail->ci ? json(tail->ci->high) : json()},
+         {"few_samples", tail ? json(tail->few_samples) : json()}});
+    if (tenant.unit == images_unit) { continue; }
+    tenants.back().update({{"alone_throughput", tenant.alone_throughput},
+                           {"shared_throughput", tenant.shared_throughput},
+                           {"unit", tenant.unit}});
   }
   const auto& all = alone.isolation;
   return {{"tenants", tenants},

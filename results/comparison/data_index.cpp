@@ -77,6 +77,7 @@ std::optional<AllReducePoint> all_reduce_point(const Probe& probe) {
 }  // namespace
 
 DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(data)) {
+  const auto place = [](const auto& row) { return Place(row.case_name, row.arm, row.unit); };
   for (const auto& one : cases_) { rows_of_case_[{one.name, one.unit}] = &one.rows; }
   for (const auto& row : data.rows) {
     const auto& start = start_of(experiment_of(data, row), row);
@@ -84,25 +85,27 @@ DataIndex::DataIndex(const ComparisonData& data) : data_(data), cases_(by_case(d
   }
   for (const auto& fact : data.facts) {
     const auto trials = decides(fact.key) ? parse_json_or_null(fact.trials) : nlohmann::json();
-    if (!trials.is_array()) { facts_[{fact.experiment, fact.case_name, fact.arm}].push_back(&fact); }
+    if (!trials.is_array()) { facts_[{fact.experiment, place(fact)}].push_back(&fact); }
     for (const auto& trial : trials) { own_facts_[trial.get<std::int64_t>()].push_back(&fact); }
   }
-  for (const auto& steps : data.step_times) { step_times_[{steps.case_name, steps.arm}].push_back(&steps); }
-  for (const auto& mean : data.published) { published_[{mean.case_name, mean.arm}].push_back(&mean); }
-  for (const auto& number : data.numbers) { numbers_[{number.case_name, number.arm}].push_back(&number); }
-  for (const auto& tenant : data.tenants) { tenants_[{tenant.case_name, tenant.arm}].push_back(&tenant); }
+  for (const auto& steps : data.step_times) { step_times_[place(steps)].push_back(&steps); }
+  for (const auto& mean : data.published) { published_[place(mean)].push_back(&mean); }
+  for (const auto& number : data.numbers) { numbers_[place(number)].push_back(&number); }
+  for (const auto& tenant : data.tenants) { tenants_[place(tenant)].push_back(&tenant); }
   for (const auto& one : cases_) {
     std::set<std::string> arms;
     for (const auto* row : one.rows) { arms.insert(row->arm); }
     for (const auto& arm : arms) {
-      const auto found = tenants_.find({one.name, arm});
+      const auto found = tenants_.find({one.name, arm, one.unit});
       if (found == tenants_.end()) { continue; }
       const auto& tenants = found->second;
       const bool alone = std::ranges::all_of(tenants, [](const auto* t) { return t->tenant_index == 0; });
       if (!alone) { continue; }
       // Experiments may have the same case with workloads that differ.
       std::set<Shape> shapes;
-      for (const auto* t : tenants) { shapes.insert({arm, t->nodes, t->gpus_per_node, t->workload}); }
+      for (const auto* t : tenants) {
+        shapes.insert({arm, t->nodes, t->gpus_per_node, t->workload, t->unit});
+      }
       for (const auto& shape : shapes) { alone_cases_[shape].push_back(one.name); }
     }
   }
@@ -124,19 +127,19 @@ Rows DataIndex::rows(const std::string& case_name, const std::string& unit, cons
   return found == rows_of_case_.end() ? Rows{} : rows_of(data_, *found->second, selector);
 }
 
-std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const Selector& selector) const {
-  const auto found = tenants_.find({case_name, selector.arm});
+std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const std::string& unit,
+                                           const Selector& selector) const {
+  const auto found = tenants_.find({case_name, selector.arm, unit});
   if (found == tenants_.end()) { return {}; }
   std::map<std::int64_t, TenantMean> merged;
   for (const auto* tenant : found->second) {
     if (!means(selector, tenant->experiment)) { continue; }
     const auto [known, fresh] = merged.try_emplace(tenant->tenant_index, *tenant);
-    if (fresh || !tenant->images_per_second) { continue; }
+    if (fresh || !tenant->throughput) { continue; }
     auto& all = known->second;
-    const double before = all.images_per_second ? static_cast<double>(all.runs) : 0;
+    const double before = all.throughput ? static_cast<double>(all.runs) : 0;
     const double here = static_cast<double>(tenant->runs);
-    all.images_per_second =
-        (all.images_per_second.value_or(0) * before + *tenant->images_per_second * here) / (before + here);
+    all.throughput = (all.throughput.value_or(0) * before + *tenant->throughput * here) / (before + here);
     all.runs = static_cast<std::int64_t>(before) + tenant->runs;
   }
   std::vector<TenantMean> list;
@@ -146,22 +149,23 @@ std::vector<TenantMean> DataIndex::tenants(const std::string& case_name, const S
 }
 
 const std::string* DataIndex::alone_case(const TenantMean& tenant, const Selector& selector) const {
-  const auto found = alone_cases_.find({selector.arm, tenant.nodes, tenant.gpus_per_node, tenant.workload});
+  const auto found =
+      alone_cases_.find({selector.arm, tenant.nodes, tenant.gpus_per_node, tenant.workload, tenant.unit});
   if (found == alone_cases_.end()) { return nullptr; }
   const std::string* first = nullptr;
   for (const auto& name : found->second) {
-    const auto means_here = tenants(name, selector);
-    if (means_here.empty() || !means_here.front().images_per_second) { continue; }
+    const auto means_here = tenants(name, tenant.unit, selector);
+    if (means_here.empty() || !means_here.front().throughput) { continue; }
     if (means_here.front().name == tenant.name) { return &name; }
     if (first == nullptr) { first = &name; }
   }
   return first;
 }
 
-std::vector<double> DataIndex::step_seconds(const std::string& case_name, const Selector& selector,
+std::vector<double> DataIndex::step_seconds(const Place& place, const Selector& selector,
                                             std::int64_t tenant_index) const {
   std::vector<double> all;
-  const auto found = step_times_.find({case_name, selector.arm});
+  const auto found = step_times_.find(place);
   if (found == step_times_.end()) { return all; }
   for (const auto* steps : found->second) {
     if (steps->tenant_index == tenant_index && means(selector, steps->experiment)) {
@@ -177,15 +181,16 @@ std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMea
   TenantsAlone result;
   std::vector<double> slowdowns;
   for (const auto& tenant : tenants) {
-    if (!tenant.images_per_second) { continue; }
+    if (!tenant.throughput) { continue; }
     const auto* name = alone_case(tenant, selector);
     if (name == nullptr) { continue; }
-    const double alone = *this->tenants(*name, selector).front().images_per_second;
-    slowdowns.push_back(alone / *tenant.images_per_second);
+    const double alone = *this->tenants(*name, tenant.unit, selector).front().throughput;
+    slowdowns.push_back(alone / *tenant.throughput);
     result.tenants.push_back(
-        {tenant.tenant_index, tenant.name, *name, alone, *tenant.images_per_second, slowdowns.back()});
-    const auto steps_alone = step_seconds(*name, selector, 0);
-    const auto steps_shared = step_seconds(tenant.case_name, selector, tenant.tenant_index);
+        {tenant.tenant_index, tenant.name, *name, alone, *tenant.throughput, tenant.unit, slowdowns.back()});
+    const auto steps_alone = step_seconds({*name, selector.arm, tenant.unit}, selector, 0);
+    const auto steps_shared =
+        step_seconds({tenant.case_name, selector.arm, tenant.unit}, selector, tenant.tenant_index);
     if (!steps_alone.empty() && !steps_shared.empty()) {
       result.tenants.back().tail = tail_inflation(steps_alone, steps_shared);
     }
@@ -196,7 +201,8 @@ std::optional<TenantsAlone> DataIndex::tenants_alone(const std::vector<TenantMea
 }
 
 const Facts& DataIndex::facts_of(const ComparisonRow& row) const {
-  const Origin origin{row.experiment, row.case_name, row.arm};
+  const Place place{row.case_name, row.arm, row.unit};
+  const Origin origin{row.experiment, place};
   const Columns columns{row.nodes, row.gpus_per_node, row.batch_size, row.precision, row.backend};
   const auto own = own_facts_.find(row.trial);
   const auto [known, fresh] = trial_facts_.try_emplace(
@@ -208,7 +214,7 @@ const Facts& DataIndex::facts_of(const ComparisonRow& row) const {
     for (const auto* fact : found->second) { facts[fact->key].insert(fact->value); }
   }
   add_row_facts(row, facts);
-  if (const auto tenants = tenants_.find({row.case_name, row.arm}); tenants != tenants_.end()) {
+  if (const auto tenants = tenants_.find(place); tenants != tenants_.end()) {
     for (const auto* tenant : tenants->second) {
       if (tenant->experiment == row.experiment) { add_workload_facts(workload_of(*tenant), facts); }
     }
@@ -231,7 +237,7 @@ ComparedFacts DataIndex::facts_of(const Rows& baseline, const Rows& candidate) c
   return compared;
 }
 
-Evidence DataIndex::evidence(const std::string& case_name, const Side& side) const {
+Evidence DataIndex::evidence(const CaseRows& one, const Side& side) const {
   Evidence evidence;
   evidence.name = side.name;
   std::set<const Facts*> seen;
@@ -243,7 +249,7 @@ Evidence DataIndex::evidence(const std::string& case_name, const Side& side) con
     for (const auto& [key, values] : facts) { evidence.facts[key].insert(values.begin(), values.end()); }
   }
   std::map<std::string, std::pair<double, double>> sums;
-  const auto found = numbers_.find({case_name, side.selector.arm});
+  const auto found = numbers_.find({one.name, side.selector.arm, one.unit});
   if (found == numbers_.end()) { return evidence; }
   for (const auto* number : found->second) {
     if (!means(side.selector, number->experiment)) { continue; }
@@ -263,9 +269,9 @@ std::vector<const Probe*> DataIndex::probes(const Selector& selector) const {
   return probes;
 }
 
-std::pair<Evidence, Evidence> DataIndex::evidence(const std::string& case_name, const Side& baseline,
+std::pair<Evidence, Evidence> DataIndex::evidence(const CaseRows& one, const Side& baseline,
                                                   const Side& candidate) const {
-  auto ours = evidence(case_name, baseline), theirs = evidence(case_name, candidate);
+  auto ours = evidence(one, baseline), theirs = evidence(one, candidate);
   // Probes belong to an arm, not to a case.
   const auto [known, fresh] = shared_probes_.try_emplace(
       {baseline.selector.text, baseline.selector.arm, candidate.selector.text, candidate.selector.arm});
@@ -293,7 +299,7 @@ ScalingEvidence DataIndex::scaling(const CaseKey& family, const std::string& uni
             *row->batch_size * row->ranks_per_node.value_or(std::max<std::int64_t>(1, row->gpus_per_node)));
       }
     }
-    for (const auto& tenant : tenants(one.name, side.selector)) {
+    for (const auto& tenant : tenants(one.name, unit, side.selector)) {
       if (tenant.nodes > 1 && !tenant.transport.empty()) { transports.insert(tenant.transport); }
       const auto workload = workload_of(tenant);
       accumulated = micro_batches(workload);
@@ -330,13 +336,13 @@ std::optional<PublishedSpeedup> DataIndex::published(const CaseRows& one_case, c
   std::set<std::string> scenarios;
   for (const auto* row : side.rows) { scenarios.insert(experiment_of(data_, *row).scenario); }
   std::optional<PublishedSpeedup> newest;
-  const auto steps = published_.find({one_case.name, side.selector.arm});
-  const auto ones = published_.find({name_of_one, side.selector.arm});
+  const auto steps = published_.find({one_case.name, side.selector.arm, one_case.unit});
+  const auto ones = published_.find({name_of_one, side.selector.arm, one_case.unit});
   if (steps == published_.end() || ones == published_.end()) { return newest; }
   for (const auto* step : steps->second) {
-    if (!scenarios.contains(step->scenario) || step->unit != one_case.unit) { continue; }
+    if (!scenarios.contains(step->scenario)) { continue; }
     for (const auto* one : ones->second) {
-      if (one->experiment != step->experiment || one->unit != step->unit) { continue; }
+      if (one->experiment != step->experiment) { continue; }
       const double speedup = step->throughput / one->throughput;
       newest = {speedup, speedup / static_cast<double>(nodes), step->experiment};
     }

@@ -17,7 +17,8 @@
 
 namespace virtrain::results {
 
-/// The data by case and arm, so that each of thousands of cases finds its own at once. Refers to the data.
+/// The data by case, arm and unit, so that each of thousands of cases finds its own at once. Refers to the
+/// data.
 class DataIndex {
  public:
   explicit DataIndex(const ComparisonData& data);
@@ -28,7 +29,8 @@ class DataIndex {
   /// Rows of a case in this unit that the selector means; empty for an unknown case.
   Rows rows(const std::string& case_name, const std::string& unit, const Selector& selector) const;
   /// Means over all the side's experiments, by tenant_index.
-  std::vector<TenantMean> tenants(const std::string& case_name, const Selector& selector) const;
+  std::vector<TenantMean> tenants(const std::string& case_name, const std::string& unit,
+                                  const Selector& selector) const;
   /// Each tenant's run alone; nothing where the case has one tenant or none of them ran alone.
   std::optional<TenantsAlone> tenants_alone(const std::vector<TenantMean>& tenants,
                                             const Selector& selector) const;
@@ -37,9 +39,9 @@ class DataIndex {
   /// For the guard: unpaired trials.
   ComparedFacts facts_of(const Rows& baseline, const Rows& candidate) const;
   /// Numbers and facts of one side, but for probes.
-  Evidence evidence(const std::string& case_name, const Side& side) const;
+  Evidence evidence(const CaseRows& one, const Side& side) const;
   /// Both sides' for the explainer, with what probes measured alike on both.
-  std::pair<Evidence, Evidence> evidence(const std::string& case_name, const Side& baseline,
+  std::pair<Evidence, Evidence> evidence(const CaseRows& one, const Side& baseline,
                                          const Side& candidate) const;
   /// The runs of all sizes of a weak scaling in this unit, and the sweeps that belong to them.
   ScalingEvidence scaling(const CaseKey& family, const std::string& unit, const Side& side) const;
@@ -49,12 +51,14 @@ class DataIndex {
                                             std::int64_t nodes, const Side& side) const;
 
  private:
-  using CaseAndArm = std::pair<std::string, std::string>;
-  /// Arm, nodes, GPUs per node, workload: what two tenants must share to be measured against each other.
-  using Shape = std::tuple<std::string, std::int64_t, std::int64_t, std::string>;
+  /// Case, arm, unit: what trials share that say something about each other.
+  using Place = std::tuple<std::string, std::string, std::string>;
+  /// Arm, nodes, GPUs per node, workload, unit: what two tenants must share to be measured against each
+  /// other.
+  using Shape = std::tuple<std::string, std::int64_t, std::int64_t, std::string, std::string>;
 
-  /// Experiment, case, arm: where all trials have the same facts, but for their own.
-  using Origin = std::tuple<std::int64_t, std::string, std::string>;
+  /// Experiment and place: where all trials have the same facts, but for their own.
+  using Origin = std::tuple<std::int64_t, Place>;
   using Columns =
       std::tuple<std::int64_t, std::int64_t, std::optional<std::int64_t>, std::string, std::string>;
 
@@ -65,23 +69,23 @@ class DataIndex {
   /// their own.
   const Facts& facts_of(const ComparisonRow& row) const;
   const std::string* alone_case(const TenantMean& tenant, const Selector& selector) const;
-  std::vector<double> step_seconds(const std::string& case_name, const Selector& selector,
+  std::vector<double> step_seconds(const Place& place, const Selector& selector,
                                    std::int64_t tenant_index) const;
 
   const ComparisonData& data_;
   std::vector<CaseRows> cases_;
   std::map<std::pair<std::string, std::string>, const Rows*> rows_of_case_;  ///< by name and unit
-  std::map<CaseAndArm, std::vector<const TenantMean*>> tenants_;
-  std::map<CaseAndArm, std::vector<const StepTimes*>> step_times_;
+  std::map<Place, std::vector<const TenantMean*>> tenants_;
+  std::map<Place, std::vector<const StepTimes*>> step_times_;
   std::map<std::int64_t, std::set<std::string>> starts_;                     ///< of an experiment's trials
   std::map<Origin, std::vector<const ArmFact*>> facts_;                      ///< of all trials
   std::unordered_map<std::int64_t, std::vector<const ArmFact*>> own_facts_;  ///< of single trials
   mutable std::map<std::tuple<Origin, Columns, std::vector<const ArmFact*>>, Facts> trial_facts_;
-  std::map<CaseAndArm, std::vector<const ArmNumber*>> numbers_;
+  std::map<Place, std::vector<const ArmNumber*>> numbers_;
   std::map<Shape, std::vector<std::string>> alone_cases_;
   /// By text and arm of both sides: cases share them.
   mutable std::map<std::array<std::string, 4>, SharedProbes> shared_probes_;
-  std::map<CaseAndArm, std::vector<const PublishedMean*>> published_;
+  std::map<Place, std::vector<const PublishedMean*>> published_;
 };
 
 }  // namespace virtrain::results

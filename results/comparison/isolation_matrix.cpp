@@ -47,6 +47,7 @@ class MatrixBuilder {
                 const Settings& settings)
       : index_(index), victim_(victim) {
     matrix_.case_name = victim.name;
+    matrix_.unit = victim.unit;
     matrix_.arm = arm;
     matrix_.settings = settings;
     for (const auto* row : victim.rows) {
@@ -93,7 +94,7 @@ class MatrixBuilder {
       if (usable(*row)) { runs.push_back(*row->throughput); }
     }
     cell.trials = std::ssize(runs);
-    if (!runs.empty() && victim_.unit == images_unit) { cell.images_per_second = mean(runs); }
+    if (!runs.empty()) { cell.throughput = mean(runs); }
     if (arm != alone_arm()) { cell.against_alone = disturbance(alone_arm(), arm); }
     if (arm != alone_arm() && arm != idle_arm()) { cell.against_idle = disturbance(idle_arm(), arm); }
     if (arm != alone_arm()) { cell.tail = tail(arm); }
@@ -166,10 +167,16 @@ class MatrixBuilder {
     return join(what_forbids(found, baseline, candidate), "; ");
   }
 
+  /// Whether it is of the victim's trials in the arm.
+  template <typename Row>
+  bool is_of(const Row& row, const std::string& arm) const {
+    return row.case_name == victim_.name && row.unit == victim_.unit && row.arm == arm;
+  }
+
   std::vector<double> steps(const std::string& arm) const {
     std::vector<double> seconds;
     for (const auto& one : index_.data().step_times) {
-      if (one.case_name != victim_.name || one.arm != arm || one.tenant_index != 0) { continue; }
+      if (!is_of(one, arm) || one.tenant_index != 0) { continue; }
       seconds.insert(seconds.end(), one.seconds.begin(), one.seconds.end());
     }
     return seconds;
@@ -185,7 +192,7 @@ class MatrixBuilder {
     double slowest = 0, busy = 0;
     int stressors = 0;
     for (const auto& one : index_.data().neighbours) {
-      if (one.case_name != victim_.name || one.arm != arm) { continue; }
+      if (!is_of(one, arm)) { continue; }
       busy += one.busy.value_or(0);
       stressors += one.busy ? 1 : 0;
       if (one.rate.value_or(0) > 0 && one.rate_before.value_or(0) > 0) {
@@ -202,8 +209,8 @@ class MatrixBuilder {
     const auto alone = rounds_of(rows_.at(alone_arm()));
     std::map<PairKey, std::vector<LaterStep>> rounds;
     for (const auto& one : index_.data().later_steps) {
-      if (one.case_name != victim_.name || one.arm != arm) { continue; }
-      rounds[{one.experiment, one.pair}].push_back({one.end, one.seconds, one.images});
+      if (!is_of(one, arm)) { continue; }
+      rounds[{one.experiment, one.pair}].push_back({one.end, one.seconds, one.work});
     }
     Recovery found;
     std::vector<double> seconds;

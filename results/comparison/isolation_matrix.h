@@ -54,7 +54,7 @@ struct NeighbourCell {
   std::int64_t trials = 0;  ///< valid finished ones
   std::int64_t failed = 0;
   std::int64_t invalid = 0;
-  std::optional<double> images_per_second = {};
+  std::optional<double> throughput = {};  ///< mean of them
   std::optional<Disturbance> against_alone = {}, against_idle = {};
   std::optional<TailInflation> tail = {};  ///< of step times, against alone
   /// Jain's index of what the victim and the aggressor keep of their speeds alone: 1 is fair.
@@ -76,6 +76,7 @@ struct DoseResponse {
 struct IsolationMatrix {
   std::string case_name;  ///< the victim
   std::string arm;
+  std::string unit = images_unit;  ///< of the victim's throughput
   Settings settings = {};
   std::optional<std::int64_t> seed = {};  ///< of the order of conditions
   std::set<std::string> virtualization = {};
@@ -90,8 +91,8 @@ Rounds rounds_of(const Rows& rows);
 std::optional<PairedComparison> compare_rounds(const Rounds& before, const Rounds& after,
                                                const Settings& settings);
 
-/// One for each victim and arm that ran beside neighbours, in plan order. `margin`: else the scenario's, or
-/// 5 %. Pure.
+/// One for each victim, unit and arm that ran beside neighbours, in plan order. `margin`: else the
+/// scenario's, or 5 %. Pure.
 std::vector<IsolationMatrix> isolation_matrices(const ComparisonData& data, std::optional<double> margin = {},
                                                 double alpha = 0.05);
 

@@ -50,17 +50,15 @@ Rounds kept(const Rounds& alone, const Rounds& beside) {
   return shares;
 }
 
-/// Reads what a whole experiment has of one victim.
+/// Holds the rows of one victim and its neighbours' rates, over all experiments.
 class Victim {
  public:
-  Victim(const DataIndex& index, const std::string& case_name) : index_(index) {
-    const auto& data = index.data();
-    for (const auto& row : data.rows) {
-      if (row.case_name == case_name) { rows_[row.arm].push_back(&row); }
-    }
+  Victim(const DataIndex& index, const CaseRows& victim) : index_(index) {
+    for (const auto* row : victim.rows) { rows_[row->arm].push_back(row); }
     for (const auto& [arm, of_arm] : rows_) { throughput_[arm] = rounds_of(of_arm); }
-    for (const auto& one : data.neighbour_rates) {
-      if (one.case_name != case_name || one.rate.value_or(0) <= 0) { continue; }
+    for (const auto& one : index.data().neighbour_rates) {
+      const bool is_its = one.case_name == victim.name && one.unit == victim.unit;
+      if (!is_its || one.rate.value_or(0) <= 0) { continue; }
       rates_[one.arm][{one.experiment, one.pair}] = one.rate;
     }
   }
@@ -94,7 +92,7 @@ const IsolationMatrix* without_it(const IsolationMatrix& matrix, const std::vect
   auto found = matrices.end();
   nearest_like(records, matrix.arm, [&](const std::string& name) {
     found = std::find_if(matrices.begin(), matrices.end(), [&](const IsolationMatrix& one) {
-      return one.case_name == matrix.case_name && one.arm == name;
+      return one.case_name == matrix.case_name && one.unit == matrix.unit && one.arm == name;
     });
     return found != matrices.end();
   });
@@ -129,6 +127,7 @@ Mitigation mitigation_of(const NeighbourCell& with, const NeighbourCell& without
   const auto arm_without = printed(ArmKey{like.arm, without.aggressor, without.level});
   Mitigation result;
   result.case_name = matrix.case_name;
+  result.unit = matrix.unit;
   result.arm = matrix.arm;
   result.like = like.arm;
   result.neighbour = with.neighbour;
@@ -181,7 +180,11 @@ std::vector<Mitigation> mitigations(const ComparisonData& data,
   for (const auto& matrix : matrices) {
     const auto* like = without_it(matrix, matrices, records);
     if (like == nullptr) { continue; }
-    const Victim victim(index, matrix.case_name);
+    const auto rows = std::ranges::find_if(index.cases(), [&](const CaseRows& one) {
+      return one.name == matrix.case_name && one.unit == matrix.unit;
+    });
+    if (rows == index.cases().end()) { continue; }  // matrices of other data
+    const Victim victim(index, *rows);
     const auto changed = changed_keys(records, like->arm, matrix.arm);
     for (const auto& cell : matrix.cells) {
       const auto same = std::find_if(like->cells.begin(), like->cells.end(), [&](const NeighbourCell& one) {

@@ -25,11 +25,12 @@ std::string to_text(const ShareLost& lost);
 
 /// Effect of one mitigation on one neighbour.
 struct Mitigation {
-  std::string case_name;     ///< the victim
-  std::string arm;           ///< with the mitigation
-  std::string like;          ///< without it
-  std::string changes = {};  ///< "neighbour.limits.cpu 25%"
-  std::string neighbour;     ///< "cpu@25%"
+  std::string case_name;           ///< the victim
+  std::string unit = images_unit;  ///< of its throughput
+  std::string arm;                 ///< with the mitigation
+  std::string like;                ///< without it
+  std::string changes = {};        ///< "neighbour.limits.cpu 25%"
+  std::string neighbour;           ///< "cpu@25%"
   std::optional<Disturbance> without = {},
                              with = {};  ///< the victim beside it against alone, each in its own arm
   Help verdict = Help::inconclusive;

@@ -79,7 +79,7 @@ class Exporter {
     for (const char* key : {"family", "scale"}) {
       object.erase(key);
     }  // `point` and `nodes` end the case's name
-    if (trial.throughput) { object.erase("images_per_second"); }
+    if (!object["throughput"].is_null()) { object.erase("images_per_second"); }
     if (trial.valid) { object.erase("valid"); }
     if (!trial.oversubscribed) { object.erase("oversubscribed"); }
     for (const auto& tenant : store_.tenants(trial.id)) { object["tenants"].push_back(tenant_json(tenant)); }

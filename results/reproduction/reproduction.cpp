@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "results/comparison/verdict.h"
 #include "results/reading/read_comparison.h"
 
@@ -14,7 +16,7 @@ namespace {
 using nlohmann::json;
 
 StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm) {
-  StudyFigures figures{.images_per_second = in_images(arm.throughput, arm.unit)};
+  StudyFigures figures{.throughput = arm.throughput};
   if (arm.scaling) {
     figures.speedup = arm.scaling->speedup;
     figures.efficiency = arm.scaling->efficiency;
@@ -26,22 +28,23 @@ StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm)
 }
 
 ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& case_name,
-                       const std::string& arm) {
-  const auto known = std::ranges::find_if(
-      lines, [&](const auto& line) { return line.case_name == case_name && line.arm == arm; });
+                       const std::string& arm, const std::string& unit) {
+  const auto known = std::ranges::find_if(lines, [&](const auto& line) {
+    return line.case_name == case_name && line.arm == arm && line.unit == unit;
+  });
   if (known != lines.end()) { return *known; }
   // Behind the other arms of its case, so that a case stays together.
   const auto same_case = std::find_if(lines.rbegin(), lines.rend(),
                                       [&](const auto& line) { return line.case_name == case_name; });
   const auto place = same_case == lines.rend() ? lines.end() : same_case.base();
-  return *lines.insert(place, {case_name, arm, {}, {}});
+  return *lines.insert(place, {case_name, arm, unit, {}, {}});
 }
 
 void add_figures(std::vector<ReproducedArm>& lines, const std::vector<CaseComparison>& comparisons,
                  StudyFigures ReproducedArm::*side) {
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
-      auto& kept = line_of(lines, comparison.case_name, arm.arm).*side;
+      auto& kept = line_of(lines, comparison.case_name, arm.arm, comparison.throughput_unit).*side;
       const auto found = figures_of(comparison, arm);
       const auto ratio = kept.ratio ? kept.ratio : found.ratio;  // a case may be compared several times
       kept = found;
@@ -56,16 +59,37 @@ std::vector<CaseComparison> compare_experiment(const Store& store, const std::st
   return compare(store, request);
 }
 
-json to_json(const StudyFigures& figures) {
-  return {{"images_per_second", or_null(figures.images_per_second)},
-          {"speedup", or_null(figures.speedup)},
-          {"efficiency", or_null(figures.efficiency)},
-          {"ratio", or_null(figures.ratio)}};
+/// A case of the study in a unit in which nobody published it has nothing to stand beside.
+void require_units(const std::vector<CaseComparison>& published, const std::vector<CaseComparison>& own) {
+  const auto has = [](const std::vector<CaseComparison>& all, const CaseComparison& one, bool in_its_unit) {
+    return std::ranges::any_of(all, [&](const CaseComparison& other) {
+      return other.case_name == one.case_name &&
+             (other.throughput_unit == one.throughput_unit) == in_its_unit;
+    });
+  };
+  for (const auto& one : own) {
+    if (has(published, one, true) || !has(published, one, false)) { continue; }
+    const auto other = std::ranges::find(published, one.case_name, &CaseComparison::case_name);
+    throw Error("reproduce a study", ErrorCode::bad_input,
+                fmt::format("{} was published in {} and measured in {} (units are not compared; give an "
+                            "experiment in {})",
+                            excerpt(one.case_name), excerpt(other->throughput_unit),
+                            excerpt(one.throughput_unit), excerpt(other->throughput_unit)));
+  }
 }
 
-void append_cells(std::vector<Cell>& row, const StudyFigures& figures) {
-  const bool slow = figures.images_per_second && *figures.images_per_second < 10;
-  row.push_back(cell(figures.images_per_second, slow ? 3 : 1));
+json to_json(const StudyFigures& figures, const std::string& unit) {
+  json object = {{"images_per_second", or_null(in_images(figures.throughput, unit))},
+                 {"speedup", or_null(figures.speedup)},
+                 {"efficiency", or_null(figures.efficiency)},
+                 {"ratio", or_null(figures.ratio)}};
+  if (unit != images_unit) { object.update({{"throughput", or_null(figures.throughput)}, {"unit", unit}}); }
+  return object;
+}
+
+void append_cells(std::vector<Cell>& row, const StudyFigures& figures, const std::string& unit) {
+  row.push_back(throughput_cell(in_images(figures.throughput, unit)));
+  row.push_back(other_unit_cell(figures.throughput, unit));
   row.push_back(cell(figures.speedup, 3));
   row.push_back(share_cell(figures.efficiency));
   row.push_back(cell(figures.ratio, 4));
@@ -79,6 +103,7 @@ Cell stated(const std::string& text) {
 
 std::vector<ReproducedArm> side_by_side(const std::vector<CaseComparison>& published,
                                         const std::vector<CaseComparison>& own) {
+  require_units(published, own);
   std::vector<ReproducedArm> lines;
   add_figures(lines, published, &ReproducedArm::published);
   add_figures(lines, own, &ReproducedArm::own);
@@ -104,15 +129,16 @@ Table figures_table(const Reproduction& reproduction) {
                             reproduction.own_experiment);
   table.columns = {{"case", "case"}, {"arm", "arm"}};
   for (const std::string side : {"published", "own"}) {
-    table.columns.push_back({side + "_images_per_second", side + " images/s", true});
+    table.columns.push_back({side + "_images_per_second", side + " images/s", true, true});
+    table.columns.push_back({side + "_throughput", side, true, true});
     table.columns.push_back({side + "_speedup", "speedup", true});
     table.columns.push_back({side + "_efficiency", "efficiency", true});
     table.columns.push_back({side + "_ratio", "vm/bare_metal", true});
   }
   for (const auto& line : reproduction.arms) {
     auto& row = table.rows.emplace_back(std::vector{cell(line.case_name), cell(line.arm)});
-    append_cells(row, line.published);
-    append_cells(row, line.own);
+    append_cells(row, line.published, line.unit);
+    append_cells(row, line.own, line.unit);
   }
   for (const auto& verdict : reproduction.verdicts) { table.notes.push_back(verdict + "."); }
   return table;
@@ -133,8 +159,8 @@ json to_json(const Reproduction& reproduction) {
   for (const auto& line : reproduction.arms) {
     arms.push_back({{"case", line.case_name},
                     {"arm", line.arm},
-                    {"published", to_json(line.published)},
-                    {"own", to_json(line.own)}});
+                    {"published", to_json(line.published, line.unit)},
+                    {"own", to_json(line.own, line.unit)}});
   }
   json differences = json::array();
   for (const auto& line : reproduction.differences) {

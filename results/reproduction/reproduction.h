@@ -14,16 +14,17 @@ namespace virtrain::results {
 
 /// Throughput, scaling and ratio of one arm of one case, as one of the two studies has it.
 struct StudyFigures {
-  std::optional<double> images_per_second = {};  ///< of the trial, mean over its runs
+  std::optional<double> throughput = {};  ///< of the trial, mean over its runs
   std::optional<double> speedup = {};
   std::optional<double> efficiency = {};
   std::optional<double> ratio = {};  ///< candidate to baseline; on the candidate's line only
 };
 
-/// One case in one arm: published and own.
+/// One case in one arm: published and own, both in one unit.
 struct ReproducedArm {
   std::string case_name;
   std::string arm;
+  std::string unit;
   StudyFigures published;
   StudyFigures own;
 };
@@ -37,7 +38,8 @@ struct Reproduction {
   std::vector<std::string> verdicts;  ///< "CASE: sentence" of each own case
 };
 
-/// Sets two comparisons side by side, case by case and arm by arm. Pure.
+/// Sets two comparisons side by side, case by case and arm by arm. Error(bad_input) where a published case
+/// was measured in another unit. Pure.
 std::vector<ReproducedArm> side_by_side(const std::vector<CaseComparison>& published,
                                         const std::vector<CaseComparison>& own);
 /// Reads both experiments. Error(not_found) where one is not there or has no trials.

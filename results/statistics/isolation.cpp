@@ -70,17 +70,17 @@ TailInflation tail_inflation(const std::vector<double>& alone_seconds,
   return result;
 }
 
-std::optional<double> recovery_seconds(const std::vector<LaterStep>& steps, double images_per_second_alone,
+std::optional<double> recovery_seconds(const std::vector<LaterStep>& steps, double throughput_alone,
                                        double margin) {
   std::size_t first = 0;
   while (first < steps.size() && steps[first].end <= 0) { ++first; }  // still beside the aggressor
   for (; first + recovery_window <= steps.size(); ++first) {
-    double images = 0, seconds = 0;
+    double work = 0, seconds = 0;
     for (std::size_t i = first; i < first + recovery_window; ++i) {
-      images += steps[i].images;
+      work += steps[i].work;
       seconds += steps[i].seconds;
     }
-    if (images >= (1 - margin) * images_per_second_alone * seconds) {
+    if (work >= (1 - margin) * throughput_alone * seconds) {
       return std::max(0.0, steps[first].end - steps[first].seconds);
     }
   }

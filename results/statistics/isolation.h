@@ -37,13 +37,13 @@ TailInflation tail_inflation(const std::vector<double>& alone_seconds,
 struct LaterStep {
   double end = 0;      ///< seconds since the aggressor ended; below 0: before it did
   double seconds = 0;  ///< that it took
-  double images = 0;
+  double work = 0;     ///< images, or what else the throughput counts
 };
 /// So many steps in a row must be as fast as alone, together, for a victim to have recovered.
 inline constexpr std::size_t recovery_window = 5;
 /// Seconds from the end of the aggressor to the start of the first window in which the victim keeps 1 -
 /// margin of its throughput alone; 0 where that window began before. Nothing: no window of these steps does.
-std::optional<double> recovery_seconds(const std::vector<LaterStep>& steps, double images_per_second_alone,
+std::optional<double> recovery_seconds(const std::vector<LaterStep>& steps, double throughput_alone,
                                        double margin);
 
 }  // namespace virtrain::results

@@ -7,7 +7,8 @@
 
 #include "results/store/records.h"
 
-// Described are the columns of queries/comparison_*.sql, in their order.
+// Described are the columns of queries/comparison_*.sql, in their order. What is known of a case in an arm is
+// known of its trials in one `unit`: others measured something else.
 namespace virtrain::results {
 
 /// Which experiments are meant. With nothing given: the latest one that has trials.
@@ -65,23 +66,25 @@ BOOST_DESCRIBE_STRUCT(ComparisonRow, (),
                        precision, backend, virtualization, oversubscribed, status, valid, started_at, boot_id,
                        trial, case_key, arm_key, throughput, unit))
 
-/// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment.
+/// Mean throughput of one tenant over the valid finished trials of a case in an arm of an experiment, in one
+/// unit.
 struct TenantMean {
   std::int64_t experiment = 0;
   std::string case_name = {};
   std::string arm = {};
   std::int64_t tenant_index = 0;
   std::string name = {};
-  std::optional<double> images_per_second = {};
+  std::optional<double> throughput = {};
   std::int64_t runs = 1;  ///< trials with a throughput
   std::int64_t nodes = 1;
   std::int64_t gpus_per_node = 0;
   std::string workload = {};   ///< as JSON
   std::string transport = {};  ///< between its ranks
+  std::string unit = images_unit;
 };
 BOOST_DESCRIBE_STRUCT(TenantMean, (),
-                      (case_name, arm, tenant_index, name, images_per_second, runs, nodes, gpus_per_node,
-                       workload, transport))
+                      (case_name, arm, tenant_index, name, throughput, runs, nodes, gpus_per_node, workload,
+                       transport, unit))
 
 /// Means of what one stressor of a neighbour did beside the trials of a case in an arm of an experiment.
 struct NeighbourMean {
@@ -92,10 +95,12 @@ struct NeighbourMean {
   std::optional<double> busy = {};         ///< share of the time in which it was at work
   std::optional<double> rate = {};         ///< work a second, beside the victims' counted steps
   std::optional<double> rate_before = {};  ///< the same while the victims waited
-  std::string unit = {};
+  std::string rate_unit = {};
   std::int64_t trials = 0;
+  std::string unit = images_unit;  ///< of the victims' throughput
 };
-BOOST_DESCRIBE_STRUCT(NeighbourMean, (), (case_name, arm, stressor, busy, rate, rate_before, unit, trials))
+BOOST_DESCRIBE_STRUCT(NeighbourMean, (),
+                      (case_name, arm, stressor, busy, rate, rate_before, rate_unit, trials, unit))
 
 /// How fast a neighbour worked beside one trial, all of its stressors together.
 struct NeighbourRate {
@@ -104,8 +109,9 @@ struct NeighbourRate {
   std::string arm = {};
   std::int64_t pair = 0;
   std::optional<double> rate = {};  ///< work a second, beside the victims' counted steps
+  std::string unit = images_unit;   ///< of the victims' throughput
 };
-BOOST_DESCRIBE_STRUCT(NeighbourRate, (), (case_name, arm, pair, rate))
+BOOST_DESCRIBE_STRUCT(NeighbourRate, (), (case_name, arm, pair, rate, unit))
 
 /// A step that a victim took beside what was left of its aggressor, of one valid finished trial.
 struct LaterStepRow {
@@ -115,9 +121,10 @@ struct LaterStepRow {
   std::int64_t pair = 0;
   double end = 0;  ///< as in LaterStep
   double seconds = 0;
-  double images = 0;
+  double work = 0;  ///< what `unit` counts
+  std::string unit = images_unit;
 };
-BOOST_DESCRIBE_STRUCT(LaterStepRow, (), (case_name, arm, pair, end, seconds, images))
+BOOST_DESCRIBE_STRUCT(LaterStepRow, (), (case_name, arm, pair, end, seconds, work, unit))
 
 /// Step times of ranks of one tenant, of valid finished trials of a case in an arm of an experiment. A tenant
 /// has several of them.
@@ -127,6 +134,7 @@ struct StepTimes {
   std::string arm = {};
   std::int64_t tenant_index = 0;
   std::vector<double> seconds = {};
+  std::string unit = images_unit;
 };
 
 /// One fact seen in an arm of a case of an experiment; facts of the host have the prefix "host.".
@@ -137,8 +145,9 @@ struct ArmFact {
   std::string value = {};
   std::int64_t experiment = 0;
   std::string trials = {};  ///< ids of those that saw it, a JSON list; empty: all that count
+  std::string unit = images_unit;
 };
-BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value, trials))
+BOOST_DESCRIBE_STRUCT(ArmFact, (), (case_name, arm, key, value, trials, unit))
 
 /// The mean of one number seen in an arm of a case of an experiment.
 struct ArmNumber {
@@ -148,8 +157,9 @@ struct ArmNumber {
   double value = 0;
   std::int64_t count = 1;  ///< of nodes or ranks in the mean
   std::int64_t experiment = 0;
+  std::string unit = images_unit;
 };
-BOOST_DESCRIBE_STRUCT(ArmNumber, (), (case_name, arm, name, value, count))
+BOOST_DESCRIBE_STRUCT(ArmNumber, (), (case_name, arm, name, value, count, unit))
 
 /// One figure of a micro-benchmark of an experiment.
 struct ExperimentProbe {

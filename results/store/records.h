@@ -21,6 +21,22 @@ inline std::optional<double> in_images(const std::optional<double>& throughput, 
   return unit == images_unit ? throughput : std::nullopt;
 }
 
+/// Work a second, and what is counted.
+struct Throughput {
+  bool operator==(const Throughput&) const = default;
+  double value = 0;
+  std::string unit = images_unit;
+};
+inline std::optional<double> value_of(const std::optional<Throughput>& throughput) {
+  return throughput ? std::optional(throughput->value) : std::nullopt;
+}
+inline std::string unit_of(const std::optional<Throughput>& throughput) {
+  return throughput ? throughput->unit : images_unit;
+}
+inline std::optional<double> in_images(const std::optional<Throughput>& throughput) {
+  return in_images(value_of(throughput), unit_of(throughput));
+}
+
 /// "tokens" of "tokens/s": what such a throughput counts. Each unit ends so.
 inline std::string work_of(const std::string& unit) {
   return unit.substr(0, unit.rfind("/s"));
@@ -70,7 +86,7 @@ struct Trial {
   std::string virtualization = {};  ///< none, kvm, kvm_nested, kvm_on_emulated, tcg
   bool oversubscribed = false;
   Status status = Status::running;
-  std::optional<double> images_per_second = {};  ///< of the trial: the sum over its ranks
+  std::optional<Throughput> throughput = {};  ///< of the trial: the sum over its ranks
   std::string started_at = {};
   std::string ended_at = {};
   std::optional<std::int64_t> start_spread_ns = {};  ///< last start minus first start over all ranks
@@ -82,23 +98,21 @@ struct Trial {
   nlohmann::json environment = nullptr;  ///< free facts of imported trials
   CaseKey case_key = {};
   ArmKey arm_key = {};
-  std::optional<double> throughput = {};  ///< where it is not in images/s
-  std::string unit = {};                  ///< of `throughput`: tokens/s, steps/s, …
 };
 BOOST_DESCRIBE_STRUCT(Trial, (),
                       (order, case_name, arm, pair, nodes, gpus_per_node, ranks_per_node, batch_size,
-                       precision, backend, virtualization, oversubscribed, status, images_per_second,
-                       started_at, ended_at, start_spread_ns, valid, invalid_reason, failed_stage,
-                       failure_reason, console_tail, environment, case_key, arm_key, throughput, unit))
+                       precision, backend, virtualization, oversubscribed, status, throughput, started_at,
+                       ended_at, start_spread_ns, valid, invalid_reason, failed_stage, failure_reason,
+                       console_tail, environment, case_key, arm_key))
 
-/// Whether its images/s may be compared.
+/// Whether its throughput may be compared.
 inline bool is_usable(const Trial& trial) {
-  return trial.status == Status::finished && trial.valid && trial.images_per_second.has_value();
+  return trial.status == Status::finished && trial.valid && trial.throughput.has_value();
 }
 
 /// Values that finish_trial() stores.
 struct TrialOutcome {
-  double images_per_second = 0;
+  Throughput throughput = {};
   std::optional<std::int64_t> start_spread_ns = {};
   bool valid = true;
   std::string invalid_reason = {};  ///< why it must not be compared, if it is not valid
@@ -118,7 +132,7 @@ struct Tenant {
   std::string name = {};
   nlohmann::json workload = nullptr;
   std::int64_t nodes = 1;
-  std::optional<double> images_per_second = {};  ///< sum over the tenant's ranks
+  std::optional<Throughput> throughput = {};  ///< sum over the tenant's ranks
   std::optional<std::int64_t> network_bytes_required = {};
   std::optional<std::int64_t> network_bytes_measured = {};
   std::optional<double> loss_first = {};
@@ -126,7 +140,7 @@ struct Tenant {
   std::string transport = {};  ///< the one between its ranks, or a list if they differ
 };
 BOOST_DESCRIBE_STRUCT(Tenant, (),
-                      (tenant_index, name, workload, nodes, images_per_second, network_bytes_required,
+                      (tenant_index, name, workload, nodes, throughput, network_bytes_required,
                        network_bytes_measured, loss_first, loss_last, transport))
 
 /// One VM or one bare-metal slice.
@@ -169,7 +183,7 @@ struct Rank {
   std::optional<std::int64_t> pid = {};
   std::string isa = {};  ///< instruction set the library chose
   std::optional<std::int64_t> threads = {};
-  std::optional<double> images_per_second = {};
+  std::optional<Throughput> throughput = {};
   std::string parameters_hash_before = {};
   std::string parameters_hash_after = {};
   std::optional<double> loss_first = {};
@@ -183,7 +197,7 @@ struct Rank {
   std::optional<double> exposed_allreduce_seconds = {};
 };
 BOOST_DESCRIBE_STRUCT(Rank, (),
-                      (node, rank, local_rank, size, hostname, pid, isa, threads, images_per_second,
+                      (node, rank, local_rank, size, hostname, pid, isa, threads, throughput,
                        parameters_hash_before, parameters_hash_after, loss_first, loss_last, peak_rss_bytes,
                        cpuset_read_back, memory_limit_read_back_bytes, step_p50_seconds, step_p95_seconds,
                        step_p99_seconds, exposed_allreduce_seconds))
@@ -200,7 +214,7 @@ BOOST_DESCRIBE_STRUCT(Transport, (), (from_node, to_node, transport))
 struct Sample {
   std::int64_t t_ns = 0;  ///< end of the window on the host's clock
   std::int64_t step = 0;
-  std::int64_t images = 0;
+  std::int64_t images = 0;  ///< or what else the trial's throughput counts
   double seconds = 0;
   std::optional<double> loss = {};
 };

@@ -111,9 +111,12 @@ void Store::set_trial_virtualization(std::int64_t trial, const std::string& virt
 void Store::finish_trial(std::int64_t trial, const TrialOutcome& outcome, const std::string& ended_at) {
   connection_->in_transaction("finish trial", [&] {
     auto update = connection_->query(
-        "UPDATE trial SET status = 'finished', images_per_second = ?, start_spread_ns = ?, valid = ?, "
+        "UPDATE trial SET status = 'finished', throughput = ?, unit = ?, start_spread_ns = ?, valid = ?, "
         "invalid_reason = ?, ended_at = ? WHERE id = ? AND status = 'running' RETURNING id");
-    update.bind(outcome.images_per_second).bind(outcome.start_spread_ns).bind(outcome.valid);
+    update.bind(outcome.throughput.value)
+        .bind(outcome.throughput.unit)
+        .bind(outcome.start_spread_ns)
+        .bind(outcome.valid);
     update.bind(printable(outcome.invalid_reason)).bind(ended_at).bind(trial);
     require_one_row(update, trial, "finish trial");
   });

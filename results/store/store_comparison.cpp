@@ -27,8 +27,9 @@ void read_step_times(Query& query, std::int64_t experiment, std::vector<StepTime
     query.row().read(here.case_name);
     query.read(here.arm);
     query.read(here.tenant_index);
+    query.read(here.unit);
     const auto whose = [](const StepTimes& one) {
-      return std::tie(one.experiment, one.case_name, one.arm, one.tenant_index);
+      return std::tie(one.experiment, one.case_name, one.arm, one.tenant_index, one.unit);
     };
     if (step_times.empty() || whose(step_times.back()) != whose(here)) {
       step_times.push_back(std::move(here));
@@ -46,6 +47,7 @@ void read_cores(Query& query, std::int64_t experiment, std::vector<ArmNumber>& n
     query.read(number.arm);
     const auto cores = query.read<std::string>();
     query.read(number.count);
+    query.read(number.unit);
     try {
       number.value = static_cast<double>(parse_cpu_list(cores).size());
     } catch (const Error&) {

@@ -83,11 +83,10 @@ constexpr ColumnOf<R> isolation_columns[] = {
     {"failed", "failed", [](const R& of) { return count_cell(of.cell.failed); }, true, true},
     {"invalid", "invalid", [](const R& of) { return count_cell(of.cell.invalid); }, true, true},
     {"images_per_second", "images/s",
-     [](const R& of) {
-       const auto& value = of.cell.images_per_second;
-       return cell(value, value.value_or(100) < 10 ? 3 : 1);
-     },
-     true},
+     [](const R& of) { return throughput_cell(in_images(of.cell.throughput, of.matrix.unit)); }, true, true},
+    {"throughput", "throughput",
+     [](const R& of) { return other_unit_cell(of.cell.throughput, of.matrix.unit); }, true, true},
+    {"unit", "", [](const R& of) { return unit_cell(of.cell.throughput, of.matrix.unit); }, false, true},
     {"verdict", "slower than alone", [](const R& of) { return verdict_cell(of.cell.against_alone, true); },
      false, true},
     {"reason", "", [](const R& of) { return reason_cell(of.cell.against_alone); }, false, true},
@@ -138,8 +137,8 @@ std::string emulation_words(const std::set<std::string>& virtualization) {
 void add_notes(const IsolationMatrix& matrix, std::vector<std::string>& notes) {
   std::int64_t rounds = 0;
   for (const auto& cell : matrix.cells) { rounds = std::max(rounds, cell.trials); }
-  notes.push_back(fmt::format("{} in {}: {}{}; margin {}, intervals of {}", matrix.case_name, matrix.arm,
-                              counted(rounds, "round"),
+  notes.push_back(fmt::format("{} in {}{}: {}{}; margin {}, intervals of {}", matrix.case_name, matrix.arm,
+                              in_unit(matrix.unit), counted(rounds, "round"),
                               matrix.seed ? fmt::format(", order by seed {}", *matrix.seed) : "",
                               margin_words(matrix.settings.margin), level_words(matrix.settings.alpha)));
   if (const auto words = emulation_words(matrix.virtualization); !words.empty()) { notes.push_back(words); }

@@ -13,7 +13,7 @@ namespace {
 /// One line of the table. Case and arm are shown to people only where there are several.
 struct MitigationRow {
   const Mitigation& of;
-  bool several_cases = false, several_likes = false;
+  bool several_cases = false, several_likes = false, several_units = false;
 };
 
 /// An end of the interval of a loss or a cost.
@@ -56,6 +56,12 @@ constexpr ColumnOf<M> mitigation_columns[] = {
      true},
     {"arm", "with", [](const M& row) { return cell(row.of.arm); }},
     {"like", "against", [](const M& row) { return text_cell(row.of.like, row.several_likes); }, false, true},
+    {"unit", "of",
+     [](const M& row) {
+       return Cell{row.of.unit == images_unit ? nlohmann::json() : nlohmann::json(row.of.unit),
+                   row.several_units ? row.of.unit : ""};
+     },
+     false, true},
     {"changes", "", [](const M& row) { return silent_cell(row.of.changes); }, false, true},
     {"neighbour", "neighbour", [](const M& row) { return cell(row.of.neighbour); }},
     {"rounds", "", [](const M& row) { return silent_cell(row.of.rounds); }, true, true},
@@ -88,13 +94,16 @@ constexpr ColumnOf<M> mitigation_columns[] = {
 }  // namespace
 
 Table mitigation_table(const std::vector<Mitigation>& mitigations) {
-  std::set<std::string> cases, likes;
+  std::set<std::string> cases, likes, units;
   for (const auto& one : mitigations) {
     cases.insert(one.case_name);
     likes.insert(one.like);
+    units.insert(one.unit);
   }
   std::vector<MitigationRow> rows;
-  for (const auto& one : mitigations) { rows.push_back({one, cases.size() > 1, likes.size() > 1}); }
+  for (const auto& one : mitigations) {
+    rows.push_back({one, cases.size() > 1, likes.size() > 1, units.size() > 1});
+  }
   auto table = table_of(mitigation_columns, rows);
   table.title = "What helps how much";
   for (const auto& one : mitigations) {

@@ -270,30 +270,35 @@ Cell cell(const std::optional<double>& number, int decimals) {
   return number ? Cell{*number, fmt::format("{:.{}f}", *number, decimals)} : Cell{};
 }
 
-Cell share_cell(const std::optional<double>& share, int decimals) {
-  return share ? Cell{*share, fmt::format("{:.{}f} %", *share * 100, decimals)} : Cell{};
+Column throughput_column(const std::string& unit) {
+  return unit == images_unit ? Column{"images_per_second", "Images/s", true} : Column{unit, unit, true};
 }
 
-/// Three decimals below ten images a second (emulated guests), one from there on.
-Cell throughput_cell(const std::optional<double>& value) {
-  return cell(value, value && *value < 10 ? 3 : 1);
+std::string in_unit(const std::string& unit) {
+  return unit == images_unit ? "" : ", in " + unit;
 }
 
-/// "1234.5 tokens/s"; empty for images/s, which have a column of their own.
 Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit) {
-  if (!throughput || unit.empty() || unit == images_unit) { return {}; }
+  if (!throughput || unit == images_unit) { return {}; }
   auto result = throughput_cell(throughput);
   result.text += " " + printable(unit);
   return result;
+}
+
+Cell unit_cell(const std::optional<double>& throughput, const std::string& unit) {
+  return throughput && unit != images_unit ? silent_cell(unit) : Cell{};
+}
+
+Cell share_cell(const std::optional<double>& share, int decimals) {
+  return share ? Cell{*share, fmt::format("{:.{}f} %", *share * 100, decimals)} : Cell{};
 }
 
 Cell tenants_cell(const std::vector<TenantMean>& tenants) {
   Cell result;
   std::vector<std::string> texts;
   for (const auto& tenant : tenants) {
-    result.value.push_back(tenant.images_per_second ? nlohmann::json(*tenant.images_per_second)
-                                                    : nlohmann::json());
-    texts.push_back(throughput_cell(tenant.images_per_second).text);
+    result.value.push_back(or_null(tenant.throughput));
+    texts.push_back(throughput_cell(tenant.throughput).text);
   }
   result.text = join(texts, " + ");
   return result;

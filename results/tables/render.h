@@ -25,13 +25,18 @@ Cell cell(const std::string& text);
 Cell cell(std::int64_t number);
 Cell cell(const std::optional<std::int64_t>& number);
 Cell cell(const std::optional<double>& number, int decimals);
+/// Three decimals below ten a second (emulated guests), one from there on.
+inline Cell throughput_cell(const std::optional<double>& value) {
+  return cell(value, value && *value < 10 ? 3 : 1);
+}
+/// "1234.5 tokens/s", and its unit for programs; empty for images/s, which have a column of their own.
+Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit);
+Cell unit_cell(const std::optional<double>& throughput, const std::string& unit);
+/// ", in tokens/s" behind a name; empty for images/s, which go without saying.
+std::string in_unit(const std::string& unit);
 /// 0.978 as "97.8 %".
 Cell share_cell(const std::optional<double>& share, int decimals = 1);
 
-/// A throughput with three decimals below ten a second (emulated guests), one from there on.
-Cell throughput_cell(const std::optional<double>& value);
-/// "1234.5 tokens/s"; empty for images/s, which have a column of their own.
-Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit);
 /// "99.0 + 98.5", for programs a list.
 Cell tenants_cell(const std::vector<TenantMean>& tenants);
 
@@ -58,6 +63,9 @@ struct Column {
   bool shrinks = false;  ///< on a narrow screen its head and, if not right-aligned, its names are shortened
   bool spare = false;    ///< left out on a screen that has no room for it
 };
+
+/// A column of throughputs in one unit: "Images/s", "tokens/s".
+Column throughput_column(const std::string& unit);
 
 /// Output of a command, before it is text.
 struct Table {

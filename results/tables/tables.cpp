@@ -28,7 +28,8 @@ std::vector<TenantMean> tenant_values(const Store& store, std::int64_t trial) {
   for (const auto& tenant : store.tenants(trial)) {
     values.push_back({.tenant_index = tenant.tenant_index,
                       .name = tenant.name,
-                      .images_per_second = tenant.images_per_second});
+                      .throughput = value_of(tenant.throughput),
+                      .unit = unit_of(tenant.throughput)});
   }
   return values;
 }
@@ -59,11 +60,13 @@ constexpr ColumnOf<T> trial_columns[] = {
     {"pair", "pair", [](const T& of) { return cell(of.trial.pair); }, true},
     {"nodes", "nodes", [](const T& of) { return cell(of.trial.nodes); }, true},
     {"status", "status", [](const T& of) { return cell(to_string(of.trial.status)); }},
-    {"images_per_second", "images/s", [](const T& of) { return throughput_cell(of.trial.images_per_second); },
-     true},
+    {"images_per_second", "images/s",
+     [](const T& of) { return throughput_cell(in_images(of.trial.throughput)); }, true},
     {"throughput", "throughput",
-     [](const T& of) { return other_unit_cell(of.trial.throughput, of.trial.unit); }, true, true},
-    {"unit", "unit", [](const T& of) { return of.trial.throughput ? silent_cell(of.trial.unit) : Cell{}; },
+     [](const T& of) { return other_unit_cell(value_of(of.trial.throughput), unit_of(of.trial.throughput)); },
+     true, true},
+    {"unit", "unit",
+     [](const T& of) { return unit_cell(value_of(of.trial.throughput), unit_of(of.trial.throughput)); },
      false, true},
     {"tenants", "of each tenant", [](const T& of) { return tenants_cell(of.tenants); }, true},
     {"virtualization", "virtual", [](const T& of) { return cell(of.trial.virtualization); }},

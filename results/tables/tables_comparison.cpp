@@ -460,12 +460,10 @@ constexpr ColumnOf<W> tenant_columns[] = {
        return of.tenant->name.empty() ? cell(of.tenant->tenant_index + 1) : cell(of.tenant->name);
      },
      false, false, true},
-    {"images_per_second", "together",
-     [](const W& of) { return throughput_cell(of.tenant->images_per_second); }, true},
+    {"images_per_second", "together", [](const W& of) { return throughput_cell(of.tenant->throughput); },
+     true},
     {"alone", "alone",
-     [](const W& of) {
-       return of.alone != nullptr ? throughput_cell(of.alone->alone_images_per_second) : Cell{};
-     },
+     [](const W& of) { return of.alone != nullptr ? throughput_cell(of.alone->alone_throughput) : Cell{}; },
      true, true},
     {"slowdown", "slowdown",
      [](const W& of) { return of.alone != nullptr ? cell(std::optional(of.alone->slowdown), 3) : Cell{}; },

@@ -36,7 +36,7 @@ def poison(database):
                     continue  # a word of a list, or JSON
     # What a made-up study leaves open.
     database.execute("UPDATE trial SET valid = 0, invalid_reason = ? WHERE pair = 5", [PAYLOAD])
-    database.execute("UPDATE trial SET status = 'failed', images_per_second = NULL, failed_stage = ?, failure_reason = ?, console_tail = ?, "
+    database.execute("UPDATE trial SET status = 'failed', throughput = NULL, unit = NULL, failed_stage = ?, failure_reason = ?, console_tail = ?, "
                      "environment = ? WHERE pair = 4 AND arm LIKE 'vm%'", [PAYLOAD] * 3 + [json.dumps({PAYLOAD: PAYLOAD})])
     database.execute("UPDATE experiment SET label = ?, plan = ?, daemon_versions = ?", [PAYLOAD, json.dumps([PAYLOAD]), json.dumps({PAYLOAD: PAYLOAD})])
     return texts

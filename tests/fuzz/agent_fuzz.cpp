@@ -269,7 +269,7 @@ class Database {
     rank.rank = index;
     rank.size = state.hello->size;
     rank.pid = state.hello->pid;
-    if (state.result) { rank.images_per_second = state.result->images_per_second; }
+    if (state.result) { rank.throughput = {state.result->images_per_second}; }
     const auto row = store_.save_rank(tenant_, rank);
     std::vector<results::Sample> samples;
     for (const auto& one : state.samples) {

@@ -28,6 +28,10 @@ inline Experiment an_experiment(const std::string& id) {
   return experiment;
 }
 
+inline Throughput of_images(double per_second) {
+  return {per_second};
+}
+
 inline Trial a_trial(const std::string& experiment, const std::string& case_name, const std::string& arm,
                      std::optional<std::int64_t> pair) {
   Trial trial;
@@ -45,7 +49,7 @@ inline std::int64_t add_finished(Store& store, const std::string& experiment, co
                                  const std::string& of_vms = "kvm") {
   Trial trial = a_trial(experiment, case_name, arm, pair);
   trial.status = Status::finished;
-  trial.images_per_second = images_per_second;
+  trial.throughput = of_images(images_per_second);
   trial.nodes = nodes;
   trial.virtualization = arm.starts_with("vm") ? of_vms : "none";
   const auto id = store.import_trial(trial);

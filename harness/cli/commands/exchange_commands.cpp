@@ -86,11 +86,25 @@ void warn_of_incomplete_nodes(const Store& store, const std::vector<std::string>
       {{"nodes", std::to_string(count)}, {"first", excerpt(join(nodes, ", "), 4096)}});
 }
 
+/// SuperBench's and MLPerf's throughputs have no unit.
+void warn_of_other_units(const ExportArguments& arguments, const Store& store,
+                         const std::vector<std::string>& ids) {
+  if (arguments.format != "superbench" && arguments.format != "mlperf") { return; }
+  for (const auto& [unit, trials] : results::trials_in_other_units(store, ids)) {
+    log::warning(
+        fmt::format("--format {} cannot say a unit: trials in another than images/s are left out (--format "
+                    "jsonl has them)",
+                    arguments.format),
+        {{"unit", printable(unit)}, {"trials", std::to_string(trials)}});
+  }
+}
+
 void export_rows(const ExportArguments& arguments) {
   const Store store(arguments.database, Store::Mode::open);
   const auto ids = results::experiments_to_export(store, arguments.selection);
   if (!arguments.bundle.empty()) { return export_bundle(arguments, store, ids); }
   if (arguments.format == "superbench") { warn_of_incomplete_nodes(store, ids); }
+  warn_of_other_units(arguments, store, ids);
   const auto write = [&](std::ostream& out) { writers(arguments).at(arguments.format)(store, ids, out); };
   if (arguments.output != "-") { return write_whole(arguments.output, write); }
   write(std::cout);

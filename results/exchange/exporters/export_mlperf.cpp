@@ -66,8 +66,18 @@ class MlperfLog {
 
 void export_mlperf(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
   MlperfLog log(out);
-  for_each_row(store.view("v_trial_detail", experiments),
-               [&](const ViewRow& trial) { log.write_trial(trial); });
+  for_each_row(store.view("v_trial_detail", experiments), [&](const ViewRow& trial) {
+    if (trial["unit"].is_null()) { log.write_trial(trial); }
+  });
+}
+
+std::map<std::string, std::int64_t> trials_in_other_units(const Store& store,
+                                                          const std::vector<std::string>& experiments) {
+  std::map<std::string, std::int64_t> trials;
+  for_each_row(store.view("v_trial_detail", experiments), [&](const ViewRow& trial) {
+    if (!trial["unit"].is_null()) { ++trials[trial.text("unit")]; }
+  });
+  return trials;
 }
 
 }  // namespace virtrain::results

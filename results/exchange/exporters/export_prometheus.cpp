@@ -68,6 +68,11 @@ const std::vector<ViewMetrics>& view_metrics() {
         {"network_bytes_measured", "virtrain_tenant_network_bytes_total", "counter",
          "Bytes that the tenant's network carried during the trial."}},
        true},
+      {"v_tenant",
+       {"experiment", "scenario", "label", "case", "arm", "pair", "trial_order", "tenant", "unit"},
+       {{"throughput", "virtrain_tenant_throughput", "gauge",
+         "Throughput of the tenant in its unit, where that is not images/s."}},
+       true},
       {"v_node",
        {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node"},
        {{"agent_ready_seconds", "virtrain_node_agent_ready_seconds", "gauge",
@@ -82,12 +87,17 @@ const std::vector<ViewMetrics>& view_metrics() {
         {"step_p99_seconds", "virtrain_rank_step_p99_seconds", "gauge",
          "99th percentile of a training step's duration."}},
        true},
+      {"v_rank",
+       {"experiment", "case", "arm", "pair", "trial_order", "tenant", "node", "rank", "unit"},
+       {{"throughput", "virtrain_rank_throughput", "gauge",
+         "Throughput of one rank in its unit, where that is not images/s."}},
+       true},
       {"v_speedup",
-       {"experiment", "scenario", "label", "case", "arm"},
+       {"experiment", "scenario", "label", "case", "arm", "unit"},
        {{"speedup", "virtrain_speedup_ratio", "gauge", "Throughput against the same arm's single node."},
         {"efficiency", "virtrain_efficiency_ratio", "gauge", "Speedup divided by the number of nodes."}}},
       {"v_vm_vs_bare_metal",
-       {"experiment", "scenario", "label", "case", "pair", "virtualization"},
+       {"experiment", "scenario", "label", "case", "pair", "virtualization", "unit"},
        {{"ratio", "virtrain_vm_vs_bare_metal_ratio", "gauge",
          "Throughput of the VM arm divided by bare metal's."}}},
   };
@@ -128,6 +138,11 @@ PrometheusLabels joined(PrometheusLabels labels, const PrometheusLabels& more) {
   return labels;
 }
 
+/// The label of a throughput's unit; images/s, which go without saying, have none.
+std::string unit_label(const std::string& unit) {
+  return unit == images_unit ? "" : unit;
+}
+
 /// Effect of a mitigation on one neighbour, and its cost to both sides.
 void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const Mitigation& one) {
   const auto labels = joined({{"case", one.case_name},
@@ -135,6 +150,7 @@ void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const M
                               {"like", one.like},
                               {"changes", one.changes},
                               {"neighbour", one.neighbour},
+                              {"unit", unit_label(one.unit)},
                               {"verdict", to_string(one.verdict)}},
                              study);
   const auto add = [&](const std::string& metric, const char* help, const std::optional<double>& value,
@@ -174,6 +190,7 @@ void add_isolation(PrometheusPage& page, const Store& store, const std::string& 
                                     {"arm", matrix.arm},
                                     {"neighbour", cell.neighbour},
                                     {"baseline", baseline},
+                                    {"unit", unit_label(matrix.unit)},
                                     {"verdict", to_string(one->verdict)}},
                                    whole);
         page.add("virtrain_isolation_loss_ratio", "gauge", help, labels, one->loss);
@@ -186,11 +203,14 @@ void add_isolation(PrometheusPage& page, const Store& store, const std::string& 
       add(cell.against_alone, "alone");
       add(cell.against_idle, "idle");
       if (cell.recovery && cell.recovery->seconds) {
-        page.add(
-            "virtrain_isolation_recovery_seconds", "gauge",
-            "Median over rounds, from the end of the aggressor until the victim is as fast as alone.",
-            joined({{"case", matrix.case_name}, {"arm", matrix.arm}, {"neighbour", cell.neighbour}}, whole),
-            *cell.recovery->seconds);
+        page.add("virtrain_isolation_recovery_seconds", "gauge",
+                 "Median over rounds, from the end of the aggressor until the victim is as fast as alone.",
+                 joined({{"case", matrix.case_name},
+                         {"arm", matrix.arm},
+                         {"neighbour", cell.neighbour},
+                         {"unit", unit_label(matrix.unit)}},
+                        whole),
+                 *cell.recovery->seconds);
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,8 +36,13 @@ void export_superbench(const Store& store, const std::vector<std::string>& exper
 std::vector<std::string> superbench_incomplete_nodes(const Store& store,
                                                      const std::vector<std::string>& experiments);
 
-/// MLPerf logging (mlcommons/logging, mllog): for each trial run_start, throughput and run_stop.
+/// MLPerf logging (mlcommons/logging, mllog): for each trial run_start, throughput and run_stop. Its
+/// throughput has no unit, so trials in another than images/s are left out.
 void export_mlperf(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);
+
+/// Trials in each unit that superbench and mlperf cannot say: all but images/s.
+std::map<std::string, std::int64_t> trials_in_other_units(const Store& store,
+                                                          const std::vector<std::string>& experiments);
 
 /// Prometheus's text format for node_exporter's textfile collector.
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out);

@@ -177,10 +177,10 @@ const std::map<std::string, CellReader>& known_columns() {
                                                {"case_name", read_text},
                                                {"trial_order", read_whole}};
     const Trial trial;
-    visit_columns(trial, [&](const char* column, const auto& value) {
+    visit_keys(trial, [&](std::string_view key, const auto& value) {
       using Value = std::decay_t<decltype(value)>;
       if constexpr (!std::is_same_v<Value, json> && !std::is_same_v<Value, SweptPoint>) {
-        known[std::string(exchange_name(column))] = reader_for(value);
+        known[std::string(key)] = reader_for(value);
       }
     });
     return known;

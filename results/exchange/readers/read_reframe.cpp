@@ -32,7 +32,7 @@ struct ReframeRun {
 };
 
 /// A variable in images a second.
-struct Throughput {
+struct ReframeThroughput {
   std::string name, position;
   double value = 0;
 };
@@ -41,7 +41,7 @@ struct Throughput {
 struct OpenRun {
   ReframeRun run;
   std::string test, job, time;  ///< as they stand there; the job's number may be missing
-  std::vector<Throughput> throughputs = {};
+  std::vector<ReframeThroughput> throughputs = {};
 };
 
 /// A count of one or more; nothing of "null" and other text.
@@ -324,7 +324,7 @@ class ReframeReader {
   }
 
   /// The throughput of one device, times their number, is that of the job.
-  void check_part(const Throughput& part, const Throughput& total, const json& record) const {
+  void check_part(const ReframeThroughput& part, const ReframeThroughput& total, const json& record) const {
     if (&part == &total || scope_in_name(part.name) != Scope::rank) { return; }
     const auto devices =
         settings_.ranks.value_or(record["nodes"].get<std::int64_t>() *
@@ -370,9 +370,9 @@ class ReframeReader {
   RecordImporter& importer_;
   std::vector<std::string> columns_;
   ReframeRun run_;
-  std::vector<Throughput> throughputs_;  ///< of that run
-  std::vector<OpenRun> open_runs_;       ///< of files with a line for each variable
-  std::int64_t failed_rows_ = 0;         ///< with figures
+  std::vector<ReframeThroughput> throughputs_;  ///< of that run
+  std::vector<OpenRun> open_runs_;              ///< of files with a line for each variable
+  std::int64_t failed_rows_ = 0;                ///< with figures
   LeftOut left_out_;
 };
 

@@ -17,6 +17,29 @@ namespace virtrain::results {
 /// Name of a column in the exchange format, where it differs.
 std::string_view exchange_name(std::string_view column);
 
+/// Keys of a throughput: images/s have one of their own.
+struct ThroughputKeys {
+  std::optional<double> images_per_second = {}, throughput = {};
+  std::string unit = {};
+
+  ThroughputKeys() = default;
+  explicit ThroughputKeys(const std::optional<Throughput>& whole) : images_per_second(in_images(whole)) {
+    if (whole && !images_per_second) { std::tie(throughput, unit) = std::tie(whole->value, whole->unit); }
+  }
+  std::optional<Throughput> whole() const {
+    if (images_per_second) { return Throughput{*images_per_second}; }
+    return throughput ? std::optional(Throughput{*throughput, unit}) : std::nullopt;
+  }
+};
+BOOST_DESCRIBE_STRUCT(ThroughputKeys, (), (images_per_second, throughput, unit))
+
+/// visit(key, member) as visit_columns() does, by the keys of the exchange format.
+template <typename Record>
+void visit_keys(Record& record, auto&& visit) {
+  visit_columns<ThroughputKeys>(
+      record, [&](const char* column, auto& value) { visit(exchange_name(column), value); });
+}
+
 /// Longest name of an experiment, a case, a node and so on: it is a column of tables and a part of paths.
 inline constexpr std::size_t longest_name = 1000;
 /// Whether the key's text is such a name.
@@ -46,8 +69,7 @@ class ObjectReader {
   }
   template <typename Record>
   void take_columns(Record& record) {
-    visit_columns(record,
-                  [this](const char* column, auto& value) { this->take(exchange_name(column), value); });
+    visit_keys(record, [this](std::string_view key, auto& value) { this->take(key, value); });
   }
   /// The member's elements; none where it is absent.
   std::vector<nlohmann::json> take_list(std::string_view key);
@@ -101,9 +123,8 @@ nlohmann::json value_json(const std::optional<T>& value) {
 template <typename Record>
 nlohmann::json columns_json(const Record& record) {
   auto object = nlohmann::json::object();
-  visit_columns(record, [&](const char* column, const auto& value) {
-    object[std::string(exchange_name(column))] = value_json(value);
-  });
+  visit_keys(record,
+             [&](std::string_view key, const auto& value) { object[std::string(key)] = value_json(value); });
   return object;
 }
 

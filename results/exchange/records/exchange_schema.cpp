@@ -69,8 +69,7 @@ Schema record_schema(const Beside& beside) {
   Schema properties = Schema::object();
   for (const auto& [key, schema] : beside) { properties[key] = schema; }
   const Record any{};
-  visit_columns(any, [&](const char* column, const auto& value) {
-    const auto key = exchange_name(column);
+  visit_keys(any, [&](std::string_view key, const auto& value) {
     properties[std::string(key)] = type_of(key, value);
   });
   for (const auto& rule : rules) { lay_over(properties[std::string(rule.key)], rule); }

@@ -11,13 +11,44 @@
 namespace virtrain::results {
 namespace {
 
-/// Reads an object of a tenant's list, with its facts where it has some.
+/// A throughput has one unit, which its key gives or `unit` beside it.
+void check_unit(const ObjectReader& reader, const std::optional<Throughput>& throughput) {
+  constexpr std::size_t longest_unit = 32;
+  if (!reader.has("throughput") && !reader.has("unit")) { return; }
+  if (!reader.has("throughput") || !reader.has("unit")) {
+    reader.refuse(
+        "{} (give both throughput and unit: 1234.5 and tokens/s)",
+        reader.has("unit") ? "unit is of a throughput, and there is none" : "throughput has no unit");
+  }
+  if (reader.has("images_per_second")) {
+    reader.refuse("throughput and images_per_second are both given (allowed: one)");
+  }
+  const auto& unit = throughput->unit;
+  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
+  if (unit.size() < 3 || unit.size() > longest_unit || !unit.ends_with("/s") ||
+      !std::ranges::all_of(unit, is_plain)) {
+    reader.refuse_value("unit", "what is counted a second: images/s, tokens/s, samples/s, steps/s, B/s, …");
+  }
+}
+
+/// All that is measured of one trial has one unit: `whole` is the trial's, `part` of a tenant or a rank.
+void require_unit_of(const ObjectReader& reader, const std::optional<Throughput>& whole,
+                     const std::optional<Throughput>& part) {
+  check_unit(reader, part);
+  if (!whole || !part || whole->unit == part->unit) { return; }
+  reader.refuse("a throughput is in {}, and its trial's in {} (allowed in one trial: one unit)",
+                excerpt(part->unit), excerpt(whole->unit));
+}
+
+/// Reads an object of a tenant's list, with its facts where it has some; `whole` is the trial's throughput.
 template <typename Record>
-Record record_in(const nlohmann::json& object, const std::string& position) {
+Record record_in(const nlohmann::json& object, const std::string& position,
+                 const std::optional<Throughput>& whole) {
   ObjectReader reader(object, position);
   Record record;
   if constexpr (requires { record.fingerprint; }) { reader.take("fingerprint", record.fingerprint); }
   take_record(reader, record);
+  if constexpr (requires { record.throughput; }) { require_unit_of(reader, whole, record.throughput); }
   return record;
 }
 
@@ -83,27 +114,6 @@ void settle_arm(const ObjectReader& reader, Trial& trial) {
     reader.refuse("arm is {}, and like, neighbour and level say {}", excerpt(trial.arm),
                   excerpt(printed(key)));
   }
-}
-
-/// A throughput has one unit; images/s have a field of their own.
-void settle_unit(const ObjectReader& reader, Trial& trial) {
-  constexpr std::size_t longest_unit = 32;
-  if (!trial.throughput && trial.unit.empty()) { return; }
-  if (!trial.throughput || trial.unit.empty()) {
-    reader.refuse("{} (give both throughput and unit: 1234.5 and tokens/s)",
-                  trial.throughput ? "throughput has no unit" : "unit is of a throughput, and there is none");
-  }
-  if (trial.images_per_second) {
-    reader.refuse("throughput and images_per_second are both given (allowed: one)");
-  }
-  const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
-  if (trial.unit.size() < 3 || trial.unit.size() > longest_unit || !trial.unit.ends_with("/s") ||
-      !std::ranges::all_of(trial.unit, is_plain)) {
-    reader.refuse_value("unit", "what is counted a second: images/s, tokens/s, samples/s, steps/s, B/s, …");
-  }
-  if (trial.unit != images_unit) { return; }
-  trial.images_per_second = std::exchange(trial.throughput, std::nullopt);
-  trial.unit.clear();
 }
 
 void settle_key(const ObjectReader& reader, Trial& trial) {
@@ -174,10 +184,10 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   const auto tenants = reader.take_list("tenants");
   take_record(reader, trial);
   trial.precision = precision_name(trial.precision);
-  settle_unit(reader, trial);
+  check_unit(reader, trial.throughput);
   const bool has_key = std::ranges::any_of(key_fields, [&](const char* key) { return reader.has(key); });
   if (has_key) { settle_key(reader, trial); }
-  const bool is_measured = trial.images_per_second || trial.throughput;
+  const bool is_measured = trial.throughput.has_value();
   if (!reader.has("status")) { trial.status = is_measured ? Status::finished : Status::failed; }
   auto& experiment = experiment_of(reader, trial.experiment, scenario, label);
   if (trial.pair && store_.has_pair(trial.experiment, trial.case_name, trial.arm, *trial.pair)) {
@@ -187,7 +197,7 @@ void RecordImporter::add_trial(ObjectReader& reader) {
   const auto id = store_.import_trial(trial);
   if (!has_key) { store_.read_old_names(id); }
   experiment.trials.push_back(id);
-  for (const auto& tenant : tenants) { add_tenant(id, tenant, reader.position()); }
+  for (const auto& tenant : tenants) { add_tenant(id, trial.throughput, tenant, reader.position()); }
   ++report_.trials;
   report_.missing += is_measured ? 0 : 1;
 }
@@ -227,25 +237,28 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
   return known;
 }
 
-void RecordImporter::add_tenant(std::int64_t trial, const nlohmann::json& object,
-                                const std::string& position) {
+void RecordImporter::add_tenant(std::int64_t trial, const std::optional<Throughput>& whole,
+                                const nlohmann::json& object, const std::string& position) {
   ObjectReader reader(object, position);
   Tenant tenant;
   const auto nodes = reader.take_list("node_list");
   const auto ranks = reader.take_list("ranks");
   const auto transports = reader.take_list("transports");
   take_record(reader, tenant);
+  require_unit_of(reader, whole, tenant.throughput);
   const auto id = store_.save_tenant(trial, tenant);
   tenants_[{trial, tenant.tenant_index}] = id;
   for (const auto& one : nodes) {
-    const auto node = record_in<Node>(one, position);
+    const auto node = record_in<Node>(one, position, whole);
     nodes_[{id, node.name}] = store_.save_node(id, node);
   }
   for (const auto& one : ranks) {
-    const auto rank = record_in<Rank>(one, position);
+    const auto rank = record_in<Rank>(one, position, whole);
     ranks_[{id, rank.rank}] = store_.save_rank(id, rank);
   }
-  for (const auto& one : transports) { store_.save_transport(id, record_in<Transport>(one, position)); }
+  for (const auto& one : transports) {
+    store_.save_transport(id, record_in<Transport>(one, position, whole));
+  }
 }
 
 void RecordImporter::add_sample(ObjectReader& reader) {

@@ -36,7 +36,8 @@ class RecordImporter {
   void add_record(const nlohmann::json& record, const std::string& position);
   void add_experiment(ObjectReader& reader);
   void add_trial(ObjectReader& reader);
-  void add_tenant(std::int64_t trial, const nlohmann::json& object, const std::string& position);
+  void add_tenant(std::int64_t trial, const std::optional<Throughput>& whole, const nlohmann::json& object,
+                  const std::string& position);
   void add_sample(ObjectReader& reader);
   void add_telemetry(ObjectReader& reader);
   void add_event(ObjectReader& reader);

@@ -56,7 +56,7 @@ double rounded(double value, int significant_digits = 7);
 
 /// Sets the axis of throughput of a chart with the signals `values` and `value_title` and the scale `v`: room
 /// for what lies between, logarithmic where needs_logarithm(), and then it says so.
-void set_value_axis(Chart& chart, double low, double high, const std::string& unit = images_unit);
+void set_value_axis(Chart& chart, double low, double high, const std::string& unit);
 
 /// Whether values from `low` to `high` need a logarithmic axis: on a linear one the small ones would be one
 /// line at the bottom.

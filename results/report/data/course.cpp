@@ -157,7 +157,7 @@ std::string tenant_name(std::int64_t index, const std::string& name) {
 std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ranks) {
   struct Step {
     std::int64_t t_ns = 0;
-    double images_per_second = 0;
+    double throughput = 0;
     std::size_t ranks = 0;
   };
   std::map<std::int64_t, Step> steps;
@@ -165,14 +165,14 @@ std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ran
     for (const auto& sample : samples) {
       auto& step = steps[sample.step];
       step.t_ns = std::max(step.t_ns, sample.t_ns);
-      step.images_per_second += static_cast<double>(sample.images) / sample.seconds;
+      step.throughput += static_cast<double>(sample.images) / sample.seconds;
       ++step.ranks;
     }
   }
   std::vector<Point> points;
   for (const auto& [number, step] : steps) {
     if (step.ranks == ranks.size()) {
-      points.push_back({static_cast<double>(step.t_ns) * seconds_per_ns, step.images_per_second});
+      points.push_back({static_cast<double>(step.t_ns) * seconds_per_ns, step.throughput});
     }
   }
   std::ranges::stable_sort(points, [](const Point& a, const Point& b) { return a.t_seconds < b.t_seconds; });
@@ -190,7 +190,8 @@ std::vector<CoursePanel> course_of(std::span<const TrialRecord* const> trials) {
     for (const auto& tenant : trial->tenants) {
       const auto name = tenant_name(tenant.index, tenant.name);
       auto& panel = throughput[tenant.index];
-      panel.unit = "images/s";
+      panel.is_throughput = true;
+      panel.unit = unit_of(trial->trial.throughput);
       panel.title = trial->tenants.size() > 1 ? "Throughput of " + name : "Throughput";
       add_line(panel, *trial, start, name, tenant_throughput(tenant.samples));
       for (const auto& node : tenant.nodes) {

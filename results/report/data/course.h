@@ -20,12 +20,13 @@ struct CourseLine {
 struct CoursePanel {
   std::string title;
   std::string unit;
-  std::vector<CourseLine> lines;
+  std::vector<CourseLine> lines = {};
+  bool is_throughput = false;
 };
 
-/// Throughput of a tenant in images/s at the end of each window: the sum over its ranks, for steps that all
-/// of them measured (ranks train in step, so a step of some only would look like a loss). Times are those of
-/// the samples.
+/// Throughput of a tenant, in what its samples count, at the end of each window: the sum over its ranks, for
+/// steps that all of them measured (ranks train in step, so a step of some only would look like a loss).
+/// Times are those of the samples.
 std::vector<Point> tenant_throughput(const std::vector<std::vector<Sample>>& ranks);
 
 /// The panels of one case: a throughput panel for each tenant, then one for each metric that is known, all

@@ -32,10 +32,10 @@ bool has_samples(const std::vector<TenantRecord>& tenants) {
 void read_record(const Store& store, std::vector<const ReportTrial*> candidates, ReportData& data) {
   std::vector<double> throughputs;
   throughputs.reserve(candidates.size());
-  for (const auto* one : candidates) { throughputs.push_back(*one->trial.images_per_second); }
+  for (const auto* one : candidates) { throughputs.push_back(one->trial.throughput->value); }
   const double median = quantile(throughputs, 0.5);
   std::ranges::stable_sort(candidates, [&](const auto* a, const auto* b) {
-    return std::abs(*a->trial.images_per_second - median) < std::abs(*b->trial.images_per_second - median);
+    return std::abs(a->trial.throughput->value - median) < std::abs(b->trial.throughput->value - median);
   });
   for (const auto* one : candidates) {
     TrialRecord record{
@@ -53,7 +53,7 @@ void read_records(const Store& store, ReportData& data) {
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     std::vector<std::pair<std::string, std::vector<const ReportTrial*>>> arms;
-    const auto of_case = trials.find(comparison.case_name);
+    const auto of_case = trials.find({comparison.case_name, comparison.throughput_unit});
     if (of_case == trials.end()) { continue; }
     for (const auto* one : of_case->second) {
       auto known = std::ranges::find_if(arms, [&](const auto& arm) { return arm.first == one->trial.arm; });
@@ -103,7 +103,7 @@ void require_size(const Store& store, const std::vector<std::string>& experiment
 TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials) {
   TrialsOfCases by_case;
   for (const auto& one : trials) {
-    if (is_usable(one.trial)) { by_case[one.trial.case_name].push_back(&one); }
+    if (is_usable(one.trial)) { by_case[{one.trial.case_name, one.trial.throughput->unit}].push_back(&one); }
   }
   return by_case;
 }

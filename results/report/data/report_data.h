@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "results/changes/changes.h"
@@ -38,8 +39,8 @@ struct TenantRecord {
   std::vector<NodeRecord> nodes;
 };
 
-/// The one trial of a case in an arm whose course is drawn: the one nearest to the median throughput that has
-/// samples.
+/// The one trial of a case in an arm and a unit whose course is drawn: the one nearest to the median
+/// throughput that has samples.
 struct TrialRecord {
   Trial trial;
   std::int64_t trials = 0;  ///< how many there were to choose from
@@ -67,8 +68,8 @@ inline constexpr std::size_t least_nights = 5;
 /// Most (case, arm)s whose course is read.
 inline constexpr std::size_t most_records = 24;
 
-/// The usable trials of each case, in their order.
-using TrialsOfCases = std::map<std::string, std::vector<const ReportTrial*>>;
+/// The usable trials of each case and unit, in their order.
+using TrialsOfCases = std::map<std::pair<std::string, std::string>, std::vector<const ReportTrial*>>;
 TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials);
 
 ReportData read_report_data(const Store& store, const ReportRequest& request);

@@ -27,7 +27,7 @@ std::vector<double> values_of(const CourseLine& line) {
 }
 
 double height_of(const CoursePanel& panel) {
-  return panel.title.starts_with("Throughput") ? 130 : 72;
+  return panel.is_throughput ? 130 : 72;
 }
 
 std::size_t points_of_line(const std::vector<CoursePanel>& panels) {
@@ -131,9 +131,11 @@ std::string chosen_words(const std::vector<const TrialRecord*>& trials) {
 /// "bare metal 5,480 images/s, lowest 4,100 after 13 s": the middle and the deepest dip of each line of
 /// throughput.
 std::string throughput_words(const std::vector<CoursePanel>& panels) {
+  std::string unit;
   std::vector<std::string> parts;
   for (const auto& panel : panels) {
-    if (panel.unit != "images/s") { continue; }
+    if (!panel.is_throughput) { continue; }
+    unit = panel.unit;
     for (const auto& line : panel.lines) {
       const auto values = values_of(line);
       const auto lowest = std::ranges::min_element(
@@ -145,7 +147,7 @@ std::string throughput_words(const std::vector<CoursePanel>& panels) {
   }
   constexpr std::size_t most_lines = 4;  // more are no summary; the table has them all
   if (parts.size() > most_lines) { return ""; }
-  return fmt::format("Images per second: {}. ", fmt::join(parts, "; "));
+  return fmt::format("{}: {}. ", unit == images_unit ? "Images per second" : unit, fmt::join(parts, "; "));
 }
 
 /// Sentence on points that the page does not show.
@@ -162,10 +164,10 @@ std::string decimation_words(const std::vector<CoursePanel>& panels) {
 }
 
 /// Where arms are as far apart as an emulated machine and a real one, their throughput is drawn against each
-/// one's own median: on one axis in images/s the slower one's course would be a line at the bottom.
+/// one's own median: on one axis the slower one's course would be a line at the bottom.
 std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
   for (auto& panel : panels) {
-    if (panel.unit != "images/s") { continue; }
+    if (!panel.is_throughput) { continue; }
     double low = std::numeric_limits<double>::infinity();
     double high = 0;
     for (const auto& line : panel.lines) {
@@ -183,13 +185,13 @@ std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
   return panels;
 }
 
-Chart chart_of(const std::string& case_name, const std::vector<const TrialRecord*>& trials,
-               const ArmOrder& order, std::size_t number) {
+Chart chart_of(const std::string& name, const std::vector<const TrialRecord*>& trials, const ArmOrder& order,
+               std::size_t number) {
   const auto panels = course_of(trials);
   Chart chart;
   chart.id = fmt::format("course-{}", number);
   chart.spec = "course";
-  chart.title = case_name + ": throughput over time";
+  chart.title = name + ": throughput over time";
   chart.summary = throughput_words(panels) + chosen_words(trials) + decimation_words(panels);
   chart.data["lines"] = lines_of(drawable(panels), order);
   double last = 0;
@@ -213,10 +215,13 @@ std::vector<Chart> course_charts(const ReportData& data, const ArmOrder& order) 
     if (!comparison.first_of_case) { continue; }
     std::vector<const TrialRecord*> trials;
     for (const auto& record : data.records) {
-      if (record.trial.case_name == comparison.case_name) { trials.push_back(&record); }
+      const bool is_its = record.trial.case_name == comparison.case_name &&
+                          unit_of(record.trial.throughput) == comparison.throughput_unit;
+      if (is_its) { trials.push_back(&record); }
     }
     if (!trials.empty()) {
-      charts.push_back(chart_of(comparison.case_name, trials, order, charts.size() + 1));
+      charts.push_back(chart_of(comparison.case_name + in_unit(comparison.throughput_unit), trials, order,
+                                charts.size() + 1));
     }
   }
   return charts;

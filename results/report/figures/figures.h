@@ -13,7 +13,8 @@ inline constexpr std::size_t most_series_charts = 12;
 
 /// Ratios of all cases with their intervals and the band of equivalence; nothing if no case has a ratio.
 std::vector<Chart> forest_charts(const ReportData& data);
-/// Images per second of every case and arm: the means and each valid trial; nothing if nothing was measured.
+/// Throughput of every case and arm, a chart for each unit: the means and each valid trial; nothing if
+/// nothing was measured.
 std::vector<Chart> throughput_charts(const ReportData& data, const ArmOrder& order);
 /// Bandwidth against size of each operation that was probed at three sizes or more.
 std::vector<Chart> probe_charts(const ReportData& data, const ArmOrder& order);

@@ -57,7 +57,7 @@ std::vector<Row> rows_of(const ReportData& data) {
     if (!comparison.first_of_case) { continue; }
     for (const auto& arm : comparison.arms) {
       if (arm.alone && !arm.alone->tenants.empty()) {
-        rows.push_back({comparison.case_name, arm_words(arm.arm), &*arm.alone});
+        rows.push_back({comparison.case_name + in_unit(arm.unit), arm_words(arm.arm), &*arm.alone});
       }
     }
   }
@@ -68,10 +68,9 @@ nlohmann::json cell_of(const Row& row, std::size_t number, std::ptrdiff_t column
   return heat_cell(
       slowdown_classes, tenant.slowdown, static_cast<std::ptrdiff_t>(number), column,
       fmt::format("{:.2f}×", tenant.slowdown),
-      fmt::format("{}, {}\n{}\nalone: {:.1f} images/s\nnext to others: {:.1f} images/s\n"
-                  "slowdown {:.3f}×",
-                  row.case_name, row.arm, tenant_name(tenant.tenant_index, tenant.name),
-                  tenant.alone_images_per_second, tenant.shared_images_per_second, tenant.slowdown));
+      fmt::format("{}, {}\n{}\nalone: {:.1f} {}\nnext to others: {:.1f} {}\nslowdown {:.3f}×", row.case_name,
+                  row.arm, tenant_name(tenant.tenant_index, tenant.name), tenant.alone_throughput,
+                  tenant.unit, tenant.shared_throughput, tenant.unit, tenant.slowdown));
 }
 
 std::optional<double> inflation_of(const TenantAlone& tenant) {
@@ -79,12 +78,16 @@ std::optional<double> inflation_of(const TenantAlone& tenant) {
 }
 
 Table table_of(const std::vector<Row>& rows) {
+  std::vector<std::string> units;
+  for (const auto& row : rows) {
+    for (const auto& tenant : row.alone->tenants) { add_once(units, tenant.unit); }
+  }
   Table table;
   table.columns = {{"case", "Case"},
                    {"arm", "Arm"},
                    {"tenant", "Tenant"},
                    {"alone_case", "Alone in"},
-                   {"alone", "Alone, images/s", true},
+                   {"alone", units.size() == 1 ? "Alone, " + units.front() : "Alone", true},
                    {"shared", "Next to others", true},
                    {"slowdown", "Slowdown", true},
                    {"p99_inflation", "p99 of step times, shared / alone", true}};
@@ -92,8 +95,8 @@ Table table_of(const std::vector<Row>& rows) {
     for (const auto& tenant : row.alone->tenants) {
       table.rows.push_back({cell(row.case_name), cell(row.arm),
                             cell(tenant_name(tenant.tenant_index, tenant.name)), cell(tenant.alone_case),
-                            cell(std::optional(tenant.alone_images_per_second), 1),
-                            cell(std::optional(tenant.shared_images_per_second), 1),
+                            cell(std::optional(tenant.alone_throughput), 1),
+                            cell(std::optional(tenant.shared_throughput), 1),
                             cell(std::optional(tenant.slowdown), 3), cell(inflation_of(tenant), 3)});
     }
     const auto few = [](const TenantAlone& tenant) { return tenant.tail && !tenant.tail->ci; };
@@ -143,7 +146,8 @@ bool is_decided(const Disturbance& disturbance) {
 
 Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
   Chart chart = heat_map(fmt::format("neighbours-{}", index), loss_classes);
-  chart.title = fmt::format("What neighbours cost {}, {}", matrix.case_name, arm_words(matrix.arm));
+  chart.title = fmt::format("What neighbours cost {}, {}{}", matrix.case_name, arm_words(matrix.arm),
+                            in_unit(matrix.unit));
   std::set<double> levels;
   std::vector<std::string> rows;
   const NeighbourCell* worst = nullptr;

@@ -75,7 +75,7 @@ Table table_of(const std::vector<Step>& steps) {
   Table table;
   table.columns = {{"who", "Arm"},
                    {"nodes", "Nodes", true},
-                   {"images_per_second", unit == images_unit ? "Images/s" : unit, true},
+                   throughput_column(unit),
                    {"speedup", "Speedup", true},
                    {"speedup_low", "95 % from", true},
                    {"speedup_high", "to", true},

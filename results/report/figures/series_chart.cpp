@@ -14,7 +14,7 @@ namespace {
 /// Mean throughput of one arm of a case in one experiment.
 struct DatedMean {
   const Experiment* experiment;
-  double images_per_second;
+  double value;
 };
 
 struct ShownChange {
@@ -31,15 +31,17 @@ struct SeriesLine {
 using LinesOfCases = std::map<std::string, std::vector<SeriesLine>>;
 
 /// Changes of the line's throughput whose first night it has, as `virtrain changes` lists them.
-std::vector<ShownChange> shown_changes(const ReportData& data, const std::string& case_name,
+std::vector<ShownChange> shown_changes(const ReportData& data, const CaseComparison& of,
                                        const SeriesLine& line) {
+  const auto is_throughput = [&](const Series& series) {
+    return series.unit == of.throughput_unit &&
+           (series.figure == "images_per_second" || series.figure == "throughput");
+  };
   std::vector<ShownChange> shown;
   for (const auto& log : data.changes) {
     for (const auto& change : log->changes) {
       const auto& series = *change.series;
-      if (series.case_name != case_name || series.arm != line.arm || series.figure != "images_per_second") {
-        continue;
-      }
+      if (series.case_name != of.case_name || series.arm != line.arm || !is_throughput(series)) { continue; }
       const auto first = std::ranges::find_if(line.nights, [&](const DatedMean& night) {
         return night.experiment->id == change.first_night().experiment;
       });
@@ -52,11 +54,11 @@ std::vector<ShownChange> shown_changes(const ReportData& data, const std::string
   return shown;
 }
 
-std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case_name,
+std::vector<SeriesLine> lines_of(const ReportData& data, const CaseComparison& of,
                                  const std::vector<const ReportTrial*>& trials) {
   std::map<std::string, std::map<std::string, std::vector<double>>> values;
   for (const auto* one : trials) {
-    values[one->trial.arm][one->trial.experiment].push_back(*one->trial.images_per_second);
+    values[one->trial.arm][one->trial.experiment].push_back(one->trial.throughput->value);
   }
   std::vector<SeriesLine> lines;
   for (const auto& [arm, by_experiment] : values) {
@@ -71,7 +73,7 @@ std::vector<SeriesLine> lines_of(const ReportData& data, const std::string& case
       return a.experiment->started_at < b.experiment->started_at;
     });
     if (line.nights.size() < least_nights) { continue; }
-    line.changes = shown_changes(data, case_name, line);
+    line.changes = shown_changes(data, of, line);
     lines.push_back(std::move(line));
   }
   return lines;
@@ -100,7 +102,7 @@ void add_levels(const SeriesLine& line, const std::string& style, nlohmann::json
   for (std::size_t i = 0; i < starts.size(); ++i) {
     const std::size_t end = i + 1 < starts.size() ? starts[i + 1] : line.nights.size();
     std::vector<double> values;
-    for (std::size_t k = starts[i]; k < end; ++k) { values.push_back(line.nights[k].images_per_second); }
+    for (std::size_t k = starts[i]; k < end; ++k) { values.push_back(line.nights[k].value); }
     levels.push_back({{"style", style},
                       {"from", line.nights[starts[i]].experiment->started_at},
                       {"to", line.nights[end - 1].experiment->started_at},
@@ -108,7 +110,7 @@ void add_levels(const SeriesLine& line, const std::string& style, nlohmann::json
   }
 }
 
-void add_line(const SeriesLine& line, const ArmOrder& order, Chart& chart) {
+void add_line(const SeriesLine& line, const std::string& unit, const ArmOrder& order, Chart& chart) {
   const auto key = arm_key(order, line.arm);
   const auto position = chart.key.size();
   chart.key.push_back(key);
@@ -117,11 +119,11 @@ void add_line(const SeriesLine& line, const ArmOrder& order, Chart& chart) {
         {{"style", key.mark},
          {"arm", key.words},
          {"at", night.experiment->started_at},
-         {"value", night.images_per_second},
-         {"tip", fmt::format("{}\n{}, {:.1f} images/s\n{}", night.experiment->started_at, key.words,
-                             night.images_per_second, night.experiment->id)}});
+         {"value", night.value},
+         {"tip", fmt::format("{}\n{}, {:.1f} {}\n{}", night.experiment->started_at, key.words, night.value,
+                             unit, night.experiment->id)}});
     chart.table.rows.push_back({cell(night.experiment->started_at), cell(key.words),
-                                cell(std::optional(night.images_per_second), 1), cell(night.experiment->id)});
+                                cell(std::optional(night.value), 1), cell(night.experiment->id)});
   }
   for (const auto& change : line.changes) {
     chart.data["changes"].push_back({{"style", key.mark},
@@ -133,28 +135,27 @@ void add_line(const SeriesLine& line, const ArmOrder& order, Chart& chart) {
   add_levels(line, key.mark, chart.data["levels"]);
 }
 
-Chart chart_of(const std::string& case_name, const std::vector<SeriesLine>& lines, const ArmOrder& order,
+Chart chart_of(const CaseComparison& of, const std::vector<SeriesLine>& lines, const ArmOrder& order,
                std::size_t number) {
+  const auto& unit = of.throughput_unit;
   Chart chart;
   chart.id = fmt::format("series-{}", number);
   chart.spec = "series";
-  chart.title = case_name + ": throughput from experiment to experiment";
+  chart.title = of.case_name + in_unit(unit) + ": throughput from experiment to experiment";
   chart.summary = summary_of(lines);
   for (const char* set : {"points", "changes", "levels"}) { chart.data[set] = nlohmann::json::array(); }
-  chart.table.columns = {{"started_at", "Started"},
-                         {"arm", "Arm"},
-                         {"images_per_second", "Images/s", true},
-                         {"experiment", "Experiment"}};
+  chart.table.columns = {
+      {"started_at", "Started"}, {"arm", "Arm"}, throughput_column(unit), {"experiment", "Experiment"}};
   double low = std::numeric_limits<double>::infinity();
   double high = 0;
   for (const auto& line : lines) {
-    add_line(line, order, chart);
+    add_line(line, unit, order, chart);
     for (const auto& night : line.nights) {
-      low = std::min(low, night.images_per_second);
-      high = std::max(high, night.images_per_second);
+      low = std::min(low, night.value);
+      high = std::max(high, night.value);
     }
   }
-  set_value_axis(chart, low, high);
+  set_value_axis(chart, low, high, unit);
   chart.zoom = true;
   return chart;
 }
@@ -168,8 +169,8 @@ std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order) 
   for (const auto& comparison : data.comparisons) {
     if (!comparison.first_of_case) { continue; }
     if (charts.size() == most_series_charts) { break; }
-    const auto lines = lines_of(data, comparison.case_name, trials[comparison.case_name]);
-    if (!lines.empty()) { charts.push_back(chart_of(comparison.case_name, lines, order, charts.size() + 1)); }
+    const auto lines = lines_of(data, comparison, trials[{comparison.case_name, comparison.throughput_unit}]);
+    if (!lines.empty()) { charts.push_back(chart_of(comparison, lines, order, charts.size() + 1)); }
   }
   return charts;
 }

@@ -67,18 +67,14 @@ void add_point(const SweptPoint& swept, const ArmSummary& arm, const ArmOrder& o
 
 Chart chart_of(const SweptFamily& family, const ArmOrder& order, std::size_t number) {
   const auto& unit = family.second.front()->throughput_unit;
-  const bool in_images = unit == images_unit;
   Chart chart;
   chart.id = fmt::format("sweep-{}", number);
   chart.spec = "sweep";
   chart.title = family.first + ": throughput over its sweep";
   chart.data["points"] = nlohmann::json::array();
-  chart.table.columns = {{"at", "Point"},
-                         {"arm", "Arm"},
-                         {"images_per_second", in_images ? "Images/s" : unit, true},
-                         {"low", "95 % from", true},
-                         {"high", "to", true},
-                         {"standing", "Standing"}};
+  chart.table.columns = {{"at", "Point"},         {"arm", "Arm"},
+                         throughput_column(unit), {"low", "95 % from", true},
+                         {"high", "to", true},    {"standing", "Standing"}};
   double low = std::numeric_limits<double>::infinity();
   double high = 0;
   std::vector<CaseComparison> comparisons;

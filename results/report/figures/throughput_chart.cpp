@@ -85,10 +85,11 @@ Chart chart_of(const std::vector<ArmRow>& rows, const std::string& unit, std::si
   chart.data = {{"rows", nlohmann::json::array()}, {"runs", nlohmann::json::array()}};
   chart.table.columns = {{"case", "Case"},
                          {"arm", "Arm"},
-                         {"images_per_second", in_images ? "Images/s, mean" : unit + ", mean", true},
+                         throughput_column(unit),
                          {"trials", "Trials", true},
                          {"slowest", "Slowest", true},
                          {"fastest", "Fastest", true}};
+  chart.table.columns[2].head += ", mean";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     add_arm_row(rows[i], unit, i, i == 0 || rows[i].case_name != rows[i - 1].case_name, chart);
     add_key(chart, rows[i].key);

@@ -43,10 +43,10 @@ bool says_something(const PredictedPoint& point) {
   return point.measured || (point.bound && point.bound->high <= widest_bound * point.bound->low);
 }
 
-Table table_of(const Prediction& prediction) {
+Table table_of(const Prediction& prediction, const std::string& unit) {
   Table table;
   table.columns = {{"nodes", "Nodes", true},
-                   {"measured", "Measured, images/s", true},
+                   {"measured", "Measured, " + unit, true},
                    {"predicted", "By the model", true},
                    {"low", "from", true},
                    {"high", "to", true},
@@ -127,13 +127,13 @@ json predictions_model(const ReportData& data, json& absent) {
       if (!arm.prediction || !arm.scaling) { continue; }
       // Every size of a weak scaling carries the same prediction.
       const std::string family = printed(resized(comparison.key, {}));
-      const std::string caption = fmt::format("{}, {}", family, arm_words(arm.arm));
+      const std::string caption = fmt::format("{}, {}{}", family, arm_words(arm.arm), in_unit(arm.unit));
       if (!seen.insert(caption).second) { continue; }
       if (const auto why = why_no_prediction(*arm.prediction); !why.empty()) {
         absent.push_back({{"words", fmt::format("predictions of {}: {}", caption, why)}});
         continue;
       }
-      tables.push_back(table_model(table_of(*arm.prediction), caption));
+      tables.push_back(table_model(table_of(*arm.prediction, arm.unit), caption));
     }
   }
   return tables;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/text/text.h"
 #include "results/report/page/page.h"
@@ -13,17 +14,19 @@ namespace {
 // skips none of them (content-visibility): what it skips is blank where the page is captured whole.
 constexpr std::size_t rows_of_table = 200;
 
-std::string throughput_words(const std::optional<double>& value, Status status = Status::finished) {
+std::string throughput_words(const std::optional<Throughput>& throughput, Status status = Status::finished) {
   if (status != Status::finished) { return to_string(status); }
-  if (!value) { return ""; }
-  return fmt::format("{:.{}f}", *value, *value < 10 ? 3 : 1);
+  if (!throughput) { return ""; }
+  const auto& [value, unit] = *throughput;
+  return unit == images_unit ? fmt::format("{:.{}f}", value, value < 10 ? 3 : 1)
+                             : figure_words(value) + " " + unit;
 }
 
 std::string tenants_words(const std::vector<Tenant>& tenants) {
   if (tenants.size() < 2) { return ""; }
   std::vector<std::string> words;
   words.reserve(tenants.size());
-  for (const auto& tenant : tenants) { words.push_back(throughput_words(tenant.images_per_second)); }
+  for (const auto& tenant : tenants) { words.push_back(throughput_words(tenant.throughput)); }
   return join(words, " + ");
 }
 
@@ -69,8 +72,7 @@ nlohmann::json row_of(const ReportTrial& one, std::size_t number, const Experime
           {"arm", arm_words(trial.arm)},
           {"pair", trial.pair ? std::to_string(*trial.pair) : ""},
           {"nodes", trial.nodes},
-          {"throughput", trial.throughput ? figure_words(*trial.throughput) + " " + trial.unit
-                                          : throughput_words(trial.images_per_second, trial.status)},
+          {"throughput", throughput_words(trial.throughput, trial.status)},
           {"tenants", tenants_words(one.tenants)},
           {"virtual", virtual_words(trial, experiment.label)},
           {"started", moment(trial.started_at)},
@@ -84,6 +86,12 @@ nlohmann::json trials_model(const ReportData& data) {
   auto tables = nlohmann::json::array();
   std::size_t number = 0;
   const Experiment* experiment = nullptr;
+  // Cells in another unit say it themselves.
+  std::set<std::string> units;
+  for (const auto& one : data.trials) {
+    if (one.trial.throughput) { units.insert(one.trial.throughput->unit); }
+  }
+  const bool all_other = !units.empty() && !units.contains(images_unit);
   for (const auto& one : data.trials) {
     if (experiment == nullptr || experiment->id != one.trial.experiment ||
         tables.back()["rows"].size() == rows_of_table) {
@@ -91,6 +99,7 @@ nlohmann::json trials_model(const ReportData& data) {
           data.experiments, [&](const auto& candidate) { return candidate.id == one.trial.experiment; });
       tables.push_back({{"experiment", experiment->id},
                         {"first", number + 1},
+                        {"throughput_head", all_other ? "Throughput" : "Images/s"},
                         {"has_remarks", false},
                         {"rows", nlohmann::json::array()}});
     }

@@ -124,8 +124,11 @@ json verdicts_model(const ReportData& data) {
   // Cases that could be compared stand first.
   std::stable_partition(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == true; });
   const auto& first = data.comparisons.front();
+  // Cells in another unit say it themselves.
+  const bool any_images = std::ranges::any_of(
+      data.comparisons, [](const CaseComparison& one) { return one.throughput_unit == images_unit; });
   const auto head = [&](const std::string& arm, const char* side) {
-    return (one_pair ? capitalised(arm_words(arm)) : std::string(side)) + ", images/s";
+    return (one_pair ? capitalised(arm_words(arm)) : std::string(side)) + (any_images ? ", images/s" : "");
   };
   return {{"baseline_head", head(first.baseline, "Baseline")},
           {"candidate_head", head(first.candidate, "Candidate")},

@@ -7,9 +7,8 @@ WITH published AS MATERIALIZED (
     AND (e.label = 'published' OR NOT EXISTS
          (SELECT 1 FROM trial v WHERE v.experiment_number = e.number AND v.virtualization IS NOT NULL))
 )
-SELECT p.id, p.scenario, t."case", t.arm, t.nodes, avg(coalesce(t.images_per_second, t.throughput)),
-       coalesce(t.unit, 'images/s') AS unit
+SELECT p.id, p.scenario, t."case", t.arm, t.nodes, avg(t.throughput), t.unit
 FROM published p CROSS JOIN trial t ON t.experiment_number = p.number
-WHERE t.status = 'finished' AND t.valid = 1 AND coalesce(t.images_per_second, t.throughput) IS NOT NULL AND t.scale = t.nodes
-GROUP BY p.number, t."case", t.arm, t.nodes, coalesce(t.unit, 'images/s')
+WHERE t.status = 'finished' AND t.valid = 1 AND t.throughput IS NOT NULL AND t.scale = t.nodes
+GROUP BY p.number, t."case", t.arm, t.nodes, t.unit
 ORDER BY p.number

@@ -1,9 +1,8 @@
 -- The figures of every night. Trials that failed or are not valid count for none, and two units make two figures.
 WITH good AS (
-  SELECT id, experiment_number AS night, "case", arm, pair, nodes, coalesce(images_per_second, throughput) AS throughput,
-         coalesce(unit, 'images/s') AS unit, family, scale, point
+  SELECT id, experiment_number AS night, "case", arm, pair, nodes, throughput, unit, family, scale, point
   FROM trial
-  WHERE status = 'finished' AND valid = 1 AND coalesce(images_per_second, throughput) IS NOT NULL
+  WHERE status = 'finished' AND valid = 1 AND throughput IS NOT NULL
 ), mean AS (
   SELECT night, "case", arm, unit, nodes, max(family) AS family, max(scale) AS scale, max(coalesce(point, '')) AS point,
          coalesce(avg(throughput) FILTER (WHERE pair IS NOT NULL), avg(throughput)) AS throughput

@@ -167,7 +167,7 @@ TEST_CASE("a pair of trials on a FakeHost is finished, valid and leaves nothing"
     const auto trial = experiment.trial(n);
     CHECK(trial.status == Status::finished);
     CHECK(trial.invalid_reason.empty());
-    CHECK(trial.images_per_second == Approx(4 / 0.02).epsilon(0.01));
+    CHECK(in_images(trial.throughput) == Approx(4 / 0.02).epsilon(0.01));
     CHECK(trial.virtualization == (trial.arm == "vm" ? "kvm" : "none"));
   }
   experiment.check_tidy();

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -297,8 +298,26 @@ def terminal(folder):
     assert "vm against bare_metal: images/s, 3 pairs" in shown(columns="no number")
 
 
+def units(folder):
+    """What is not in images/s keeps its unit in every output, and formats that cannot say one leave it out and say so."""
+    in_tokens = [trial("u", arm, None, pair=pair, throughput=2000.0 + pair, unit="tokens/s")
+                 for pair in (1, 2, 3, 4) for arm in ("bare_metal", "vm")]
+    measured = database(folder, "units", in_tokens)
+    assert compare(measured)[0]["throughput"]["vm"]["unit"] == "tokens/s"
+    for form in ("superbench", "mlperf"):
+        done = run("export", "--db", measured, "--format", form)
+        assert done.stdout == "" and "cannot say a unit" in done.stderr and "tokens/s" in done.stderr, done
+    page = os.path.join(folder, "units.html")
+    run("report", "--db", measured, "-o", page)
+    with open(page, encoding="utf-8") as file:
+        shown = re.sub(r"<script.*?</script>", "", file.read(), flags=re.DOTALL)
+    assert "2002 tokens/s" in shown and "images/s" not in shown.lower(), shown
+    beside = run("reproduce", "dell-r750xa", "--experiment", "u", "--db", measured).stdout
+    assert "2002.5 tokens/s" in beside, beside
+
+
 with tempfile.TemporaryDirectory() as temporary:
     for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers, probes_alone,
-                  gpus_of_one_node, terminal):
+                  gpus_of_one_node, terminal, units):
         check(temporary)
         print("passed:", check.__name__)

@@ -299,7 +299,7 @@ TEST_CASE("another image size, model, accumulation or environment is another wor
   const auto verdict_of = [](const char* baseline, const char* candidate) {
     auto data = k2(true);
     for (const auto& [arm, workload] : {std::pair("bare_metal", baseline), std::pair("vm", candidate)}) {
-      data.tenants.push_back({.case_name = "c", .arm = arm, .images_per_second = 1, .workload = workload});
+      data.tenants.push_back({.case_name = "c", .arm = arm, .throughput = 1, .workload = workload});
     }
     const auto result = only(data);
     return result.flags.empty() ? std::string(to_string(result.verdict)) : join(result.flags, " ");
@@ -319,7 +319,7 @@ TEST_CASE("another image size, model, accumulation or environment is another wor
        {std::pair("bare_metal", 224), std::pair("bare_metal", 64), std::pair("vm", 224)}) {
     pooled.tenants.push_back({.case_name = "c",
                               .arm = arm,
-                              .images_per_second = 1,
+                              .throughput = 1,
                               .workload = nlohmann::json{{"image_size", size}}.dump()});
   }
   CHECK(only(pooled).flags == std::vector<std::string>{"differs:image_size"});
@@ -336,7 +336,7 @@ TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
       const auto trial = add_finished(store, "e1", "c", arm, pair, 100 + pair);
       Tenant tenant;
       tenant.transport = arm == "vm" ? "tcp" : "shm";
-      tenant.images_per_second = 100 + pair;
+      tenant.throughput = of_images(100 + pair);
       Node node;
       node.name = "n";
       node.kind = arm == "vm" ? "vm" : "slice";
@@ -349,7 +349,7 @@ TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
   // What a trial that does not count has seen forbids nothing.
   Trial invalid = a_trial("e1", "c", "vm", 4);
   invalid.status = Status::finished;
-  invalid.images_per_second = 50;
+  invalid.throughput = of_images(50);
   invalid.valid = false;
   invalid.virtualization = "kvm";
   invalid.environment = {{"driver", "470"}};
@@ -365,7 +365,7 @@ TEST_CASE("facts of nodes, ranks, hosts and imported records reach the guard") {
   CHECK(list[0].flags == std::vector<std::string>{"zero_variance", "invalid_left_out", "differs:transport",
                                                   "differs:threads_per_rank"});
   CHECK(list[0].unit == Unit::pair);
-  CHECK(list[0].arms.at(0).tenants.at(0).images_per_second.value() == Approx(102));
+  CHECK(list[0].arms.at(0).tenants.at(0).throughput.value() == Approx(102));
   CHECK_THROWS_WITH(compare(store, {.case_name = "nope"}), Contains("nope"));
 }
 
@@ -379,7 +379,7 @@ TEST_CASE("facts of imported records may be switches and lists, and each is its 
         auto trial = a_trial("e", "c", arm, pair);
         // The last pair failed in a VM, with another driver.
         trial.status = pair == 4 && arm == "vm" ? Status::failed : Status::finished;
-        if (trial.status == Status::finished) { trial.images_per_second = 100 + pair; }
+        if (trial.status == Status::finished) { trial.throughput = of_images(100 + pair); }
         trial.environment = arm == "vm" ? in_vms : on_metal;
         trial.environment["driver"] = trial.status == Status::failed ? "470" : pair == 1 ? "570" : "580";
         store.import_trial(trial);

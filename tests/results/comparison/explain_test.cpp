@@ -156,7 +156,7 @@ TEST_CASE("the step of a tenant with a workload of its own is as long as its own
   trial.batch_size = 100;
   const auto tenant =
       store.save_tenant(store.import_trial(trial), {.workload = {{"batch_size", 20}, {"steps", 5}}});
-  store.save_rank(tenant, {.images_per_second = 10});
+  store.save_rank(tenant, {.throughput = of_images(10)});
   std::map<std::string, double> numbers;
   for (const auto& one : store.comparison_numbers({"e"})) { numbers[one.name] = one.value; }
   CHECK(numbers.at("step_seconds") == 2);
@@ -268,7 +268,7 @@ TEST_CASE("evidence comes from telemetry of the measured steps, ranks, nodes and
           store.save_node(tenant, {.name = "n", .kind = is_vm ? "vm" : "slice", .cores = "0-1"});
       const auto rank = store.save_rank(tenant, {.node = "n",
                                                  .isa = "avx2",
-                                                 .images_per_second = is_vm ? 80 : 100,
+                                                 .throughput = of_images(is_vm ? 80 : 100),
                                                  .exposed_allreduce_seconds = 1});
       std::vector<Sample> samples;
       std::vector<Telemetry> readings;

@@ -253,7 +253,7 @@ TEST_CASE("predictions take batch, transport and sweeps from the database") {
     trial.batch_size = 32;
     trial.ranks_per_node = 2;
     trial.virtualization = "kvm";
-    trial.images_per_second = truth.throughput(static_cast<double>(nodes));
+    trial.throughput = of_images(truth.throughput(static_cast<double>(nodes)));
     Tenant tenant;
     tenant.nodes = nodes;
     tenant.workload = {{"accumulate_steps", 2}};
@@ -303,7 +303,7 @@ TEST_CASE("what an imported workload says in other types counts as not said") {
     trial.status = Status::finished;
     trial.nodes = nodes;
     trial.batch_size = 32;
-    trial.images_per_second = 100.0 * static_cast<double>(nodes);
+    trial.throughput = of_images(100.0 * static_cast<double>(nodes));
     Tenant tenant;
     tenant.nodes = nodes;
     tenant.workload = {{"accumulate_steps", "4"}, {"backend", 5}, {"precision", nullptr}};

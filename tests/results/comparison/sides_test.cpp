@@ -163,7 +163,7 @@ TEST_CASE("a date means the facts, tenants and probes of its experiments, and of
     store.add_experiment(experiment);
     for (int run = 0; run < 3; ++run) {
       const auto trial = add_finished(store, experiment.id, "c", "vm", std::nullopt, is_new ? 80 : 100);
-      store.save_tenant(trial, {.images_per_second = is_new ? 80 : 100});
+      store.save_tenant(trial, {.throughput = of_images(is_new ? 80 : 100)});
     }
     store.add_probes(
         experiment.id,
@@ -174,8 +174,8 @@ TEST_CASE("a date means the facts, tenants and probes of its experiments, and of
   const auto one = compare(store, request).at(0);
   CHECK(one.reason == "differs");
   CHECK(std::count(one.flags.begin(), one.flags.end(), "differs:host.driver") == 1);
-  CHECK(one.arms.at(0).tenants.at(0).images_per_second == 100);
-  CHECK(one.arms.at(1).tenants.at(0).images_per_second == 80);
+  CHECK(one.arms.at(0).tenants.at(0).throughput == 100);
+  CHECK(one.arms.at(1).tenants.at(0).throughput == 80);
   CHECK(one.explanation->findings.at(0).cause == "memory_bandwidth");
   CHECK(experiments_of(store, between("date:2026-11-12", "date:2026-11-12")) ==
         std::vector<std::string>{"new"});

@@ -22,7 +22,7 @@ TEST_CASE("tenants stand beside their own runs alone") {
       store.save_tenant(trial, {.tenant_index = static_cast<std::int64_t>(i),
                                 .name = tenants[i].first,
                                 .workload = workload,
-                                .images_per_second = tenants[i].second});
+                                .throughput = of_images(tenants[i].second)});
     }
   };
   const nlohmann::json small = {{"batch_size", 4}};
@@ -64,7 +64,7 @@ TEST_CASE("the slow end of a tenant's steps stands beside that of its run alone"
   // Known answer E12, over two experiments, two ranks and windows of two steps.
   const auto add_tenant = [&](std::int64_t trial, std::int64_t index, auto&& step_seconds) {
     const auto tenant = store.save_tenant(
-        trial, {.tenant_index = index, .workload = {{"batch_size", 4}}, .images_per_second = 100});
+        trial, {.tenant_index = index, .workload = {{"batch_size", 4}}, .throughput = of_images(100)});
     for (const int rank : {0, 1}) {
       const auto id = store.save_rank(tenant, {.rank = rank, .size = 2});
       std::vector<Sample> samples;
@@ -105,8 +105,8 @@ TEST_CASE(
     for (const auto& [name, tenants] : {std::pair("alone", 1), std::pair("both", 2)}) {
       const auto trial = add_finished(store, number, name, "vm", std::nullopt, 1000 * tenants, tenants);
       for (int i = 0; i < tenants; ++i) {
-        store.save_tenant(trial,
-                          {.tenant_index = i, .name = "a", .workload = workload, .images_per_second = 1000});
+        store.save_tenant(
+            trial, {.tenant_index = i, .name = "a", .workload = workload, .throughput = of_images(1000)});
       }
     }
   }
@@ -125,7 +125,7 @@ TEST_CASE("where a case has pairs its tenants are those of the pairs") {
   Store store(folder.path / "results.db");
   store.add_experiment(an_experiment("e"));
   const auto add = [&](const char* arm, std::optional<std::int64_t> pair, double value) {
-    store.save_tenant(add_finished(store, "e", "c", arm, pair, value), {.images_per_second = value});
+    store.save_tenant(add_finished(store, "e", "c", arm, pair, value), {.throughput = of_images(value)});
   };
   for (int pair = 1; pair <= 3; ++pair) {
     add("bare_metal", pair, 300);
@@ -135,7 +135,7 @@ TEST_CASE("where a case has pairs its tenants are those of the pairs") {
   const auto one = compare(store, {}).at(0);
   REQUIRE(one.unpaired_left_out == 1);
   for (const auto& arm : one.arms) {
-    CHECK(arm.throughput == arm.tenants.at(0).images_per_second);
+    CHECK(arm.throughput == arm.tenants.at(0).throughput);
     CHECK(arm.tenants.at(0).runs == 3);
   }
 }

@@ -84,7 +84,7 @@ void fill(Store& store) {
   store.add_telemetry(node_id, std::vector<Telemetry>{{9, "host", "cpu_seconds", 1e-9}});
   store.add_event("native", {trial, 5, "", "boot", "domain started", {{"id", 3}}});
   store.add_event("native", {std::nullopt, 6, "", "", "done", nullptr});
-  store.finish_trial(trial, {0.1 + 0.2, 17, false, "too slow"}, "2026-11-20T08:01:00.000Z");
+  store.finish_trial(trial, {of_images(0.1 + 0.2), 17, false, "too slow"}, "2026-11-20T08:01:00.000Z");
   store.fail_trial(store.begin_trial(a_trial("native", "two-vms", "bare_metal", 1)),
                    {"run", "exit 1", "tail"}, "2026-11-20T08:02:00.000Z");
 }
@@ -100,7 +100,7 @@ TEST_CASE("a trial needs only the first line's fields") {
   CHECK(import_words(report) == "1 experiment, 1 trial");
   const auto trial = store.trials("e").at(0);
   CHECK(trial.status == Status::finished);
-  CHECK(trial.images_per_second == 10675.0925);
+  CHECK(in_images(trial.throughput) == 10675.0925);
   CHECK(trial.virtualization.empty());
   CHECK_FALSE(trial.order);
   CHECK(trial.started_at.empty());

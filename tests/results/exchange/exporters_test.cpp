@@ -25,7 +25,7 @@ TEST_CASE("exports for monitoring leave out the figures of trials that do not co
   store.add_experiment(an_experiment("e"));
   add_finished(store, "e", "c", "vm", 1, 101.5);
   auto trial = a_trial("e", "c", "vm", 2);
-  trial.images_per_second = 20.5;
+  trial.throughput = of_images(20.5);
   for (const auto status : {Status::failed, Status::interrupted, Status::finished}) {
     trial.pair = *trial.pair + 1;
     trial.status = status;

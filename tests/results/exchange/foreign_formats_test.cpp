@@ -38,7 +38,7 @@ TEST_CASE("dllogger's summary is a trial, of all GPUs that its parameters name")
   settings.gpus_per_node.reset();
   const auto got = others("dllogger.log", settings);
   const auto trial = got.trials().at(0);
-  CHECK(trial.images_per_second == 7766.125);
+  CHECK(in_images(trial.throughput) == 7766.125);
   CHECK(trial.gpus_per_node == 8);
   CHECK(trial.batch_size == 128);
   CHECK(trial.environment["model"] == "resnet50");
@@ -81,12 +81,13 @@ TEST_CASE("dllogger's throughput in another unit is not one of images") {
            "\"}}\n";
   };
   CHECK_THAT(refusal_of("d.log", unit("samples/s") + summary, asked()), Contains("in images a second"));
-  CHECK(ImportedText("d.log", unit("images/s") + summary, asked()).trials().at(0).images_per_second == 120.5);
+  CHECK(in_images(ImportedText("d.log", unit("images/s") + summary, asked()).trials().at(0).throughput) ==
+        120.5);
   // Wide & Deep counts samples, Transformer-XL tokens: neither says so.
   CHECK_THAT(refusal_of("d.log", summary, asked()), Contains("train_throughput in no stated unit"));
   const auto both = replaced(summary, "120.5}", "120.5, \"train.total_ips\": 99.5}");
   const ImportedText got("d.log", both, asked());
-  CHECK(got.trials().at(0).images_per_second == 99.5);
+  CHECK(in_images(got.trials().at(0).throughput) == 99.5);
   CHECK(got.report.report.notes.at(0) == "left out: train_throughput in no stated unit");
 }
 
@@ -94,13 +95,13 @@ TEST_CASE("torchvision's img/s become images over time, without the first of an 
   const auto got = others("torchvision.log", asked());
   const auto trial = got.trials().at(0);
   const double images_per_second = 2 / (1 / 399.90234375 + 1 / 410.09765625);
-  CHECK(trial.images_per_second == Approx(images_per_second));
+  CHECK(in_images(trial.throughput) == Approx(images_per_second));
   CHECK_THAT(got.report.report.notes.at(1), Contains("leave out the loading of data"));
   CHECK(got.store.tenants(trial.id).at(0).loss_last == 6.91);
   auto settings = asked();
   settings.gpus_per_node = 4;
   settings.scope = Scope::rank;
-  CHECK(others("torchvision.log", settings).trials().at(0).images_per_second ==
+  CHECK(in_images(others("torchvision.log", settings).trials().at(0).throughput) ==
         Approx(4 * images_per_second));
   CHECK_THAT(changed("torchvision.log", "img/s: 399.90234375", "img/s: nan"),
              StartsWith("torchvision.log:5: "));
@@ -108,12 +109,12 @@ TEST_CASE("torchvision's img/s become images over time, without the first of an 
 
 TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   const auto got = others("resnet-mlperf.log", asked());
-  CHECK(got.trials().at(0).images_per_second == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
+  CHECK(in_images(got.trials().at(0).throughput) == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
   CHECK(got.report.report.notes.at(0) == "the harmonic mean of 2 throughput records");
   // An epoch at 100 images a second and one at 300: as many images in 1/100 + 1/300 for each of both.
   const auto uneven =
       replaced(replaced(text_of("others/resnet-mlperf.log"), "2400.0", "100"), "2410.0", "300");
-  CHECK(ImportedText("m.log", uneven, asked()).trials().at(0).images_per_second == Approx(150));
+  CHECK(in_images(ImportedText("m.log", uneven, asked()).trials().at(0).throughput) == Approx(150));
   CHECK(got.trials().at(0).started_at == "2025-11-20T08:00:00.000Z");
   CHECK_THAT(changed("resnet-mlperf.log", "\"resnet\"", "\"bert\""), Contains("\"bert\""));
   CHECK_THAT(changed("resnet-mlperf.log", "run_stop", "stopped"), Contains("did not finish"));
@@ -123,7 +124,7 @@ TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   store.add_experiment(an_experiment("e"));
   Trial measured = a_trial("e", "one/2", "vm", 1);
   measured.status = Status::finished;
-  measured.images_per_second = 100.5;
+  measured.throughput = of_images(100.5);
   measured.nodes = 2;
   measured.virtualization = "kvm";
   measured.precision = "bf16";
@@ -136,13 +137,13 @@ TEST_CASE("MLPerf logs are read, and what virtrain exported comes back") {
   const auto trials = again.trials();
   REQUIRE(trials.size() == 2);
   CHECK(trials[0].arm == "vm");
-  CHECK(trials[0].images_per_second == 100.5);
+  CHECK(in_images(trials[0].throughput) == 100.5);
   CHECK(trials[0].pair == 1);
   CHECK(trials[0].nodes == 2);
   CHECK(trials[0].virtualization == "kvm");
   CHECK(trials[0].precision == "bf16");
   CHECK(trials[0].batch_size == 16);
-  CHECK(trials[1].images_per_second == 104.25);
+  CHECK(in_images(trials[1].throughput) == 104.25);
 }
 
 TEST_CASE("how a trial ended goes to MLPerf's log and comes back") {
@@ -150,13 +151,13 @@ TEST_CASE("how a trial ended goes to MLPerf's log and comes back") {
   Store store(folder.path / "results.db");
   store.add_experiment(an_experiment("e"));
   auto trial = a_trial("e", "c", "vm", 1);
-  trial.images_per_second = 100.5;
+  trial.throughput = of_images(100.5);
   trial.status = Status::finished;
   trial.valid = false;
   trial.invalid_reason = "wrong cores";
   store.import_trial(trial);
   trial = a_trial("e", "c", "vm", 2);
-  trial.images_per_second = 98.5;
+  trial.throughput = of_images(98.5);
   trial.status = Status::interrupted;
   store.import_trial(trial);
   trial = a_trial("e", "c", "vm", 3);
@@ -172,7 +173,7 @@ TEST_CASE("how a trial ended goes to MLPerf's log and comes back") {
   CHECK(trials[0].status == Status::finished);
   CHECK(trials[0].invalid_reason == "wrong cores");
   CHECK(trials[1].status == Status::interrupted);
-  CHECK(trials[1].images_per_second == 98.5);
+  CHECK(in_images(trials[1].throughput) == 98.5);
   CHECK(trials[2].status == Status::failed);
   CHECK(trials[2].failure_reason == "exit 1");
 }
@@ -185,10 +186,10 @@ TEST_CASE("a foreign MLPerf log counts a figure once, has rates above zero and s
                StartsWith("resnet-mlperf.log:3: the throughput is ") && Contains("above zero"));
   }
   const auto both = replaced(text, stats, R"("key": "throughput", "value": 2000.0)");
-  CHECK(ImportedText("m.log", both, asked()).trials().at(0).images_per_second == 2000.0);
+  CHECK(in_images(ImportedText("m.log", both, asked()).trials().at(0).throughput) == 2000.0);
   const ImportedText aborted("m.log", replaced(text, "\"success\"", "\"aborted\""), asked());
   CHECK(aborted.trials().at(0).status == Status::finished);
-  CHECK(aborted.trials().at(0).images_per_second == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
+  CHECK(in_images(aborted.trials().at(0).throughput) == Approx(2 / (1 / 2400.0 + 1 / 2410.0)));
   CHECK_THAT(aborted.report.report.notes.at(1), Contains("aborted"));
   auto without = replaced(text, "\"success\"", "\"aborted\"");
   while (without.find("\"throughput\"") != std::string::npos) {
@@ -205,7 +206,7 @@ TEST_CASE("PerfKitBenchmarker's samples become trials and probes, others are nam
   const auto got = others("perfkitbenchmarker_results.json", settings);
   const auto trial = got.trials().at(0);
   CHECK(trial.case_name == "tensorflow/resnet50");
-  CHECK(trial.images_per_second == 1234.5);
+  CHECK(in_images(trial.throughput) == 1234.5);
   CHECK(trial.gpus_per_node == 4);
   CHECK(trial.batch_size == 64);
   CHECK(trial.precision == "fp16");
@@ -237,7 +238,7 @@ TEST_CASE("PerfKitBenchmarker's spellings of bits and bytes a second are bytes a
 
 TEST_CASE("ReFrame's performance logs become trials and probes") {
   const auto old = others("reframe-3.log", asked());
-  CHECK(old.trials().at(0).images_per_second == 390.5);
+  CHECK(in_images(old.trials().at(0).throughput) == 390.5);
   CHECK(old.probes().at(0).name == "StreamTest/Copy");
   CHECK(old.probes().at(0).value == Approx(24762.2e6));
   CHECK(old.probes().at(1).name == "Osu_bibw/max_bandwidth");  // its unit stands before the reference
@@ -392,7 +393,7 @@ TEST_CASE(
   const auto back = ImportedText("r.jsonl", own, settings).trials().at(0);
   CHECK(back.case_name == "c/virtrain-densenet121/unknown");
   CHECK(back.precision.empty());
-  CHECK(back.images_per_second == 99.5);
+  CHECK(in_images(back.throughput) == 99.5);
 }
 
 TEST_CASE("any CSV is read by naming its columns") {
@@ -402,7 +403,7 @@ TEST_CASE("any CSV is read by naming its columns") {
   const ImportedText got("runs.csv", "when,where,ips\nmonday,vm,99.5\ntuesday,bare_metal,101\n", settings);
   REQUIRE(got.trials().size() == 2);
   CHECK(got.trials()[0].arm == "vm");
-  CHECK(got.trials()[0].images_per_second == 99.5);
+  CHECK(in_images(got.trials()[0].throughput) == 99.5);
   CHECK(got.report.report.notes.at(0) == "left out: when");
   CHECK_THAT(refusal_of("runs.csv", "when,ips\nmonday,99.5\n", settings), Contains("no column \"where\""));
   CHECK_THAT(refusal_of("runs.csv", "where;ips\nvm;99.5\n", settings),

@@ -15,7 +15,7 @@ TEST_CASE("logs with a trailing epoch, a fractional batch or a loss of nan are r
   const ImportedText got("a.log", replaced(changed, "10\timages/sec: 620.6", "ten\timages/sec: x"),
                          of_trials);
   const auto trial = got.trials().at(0);
-  CHECK(trial.images_per_second == 619.87);
+  CHECK(in_images(trial.throughput) == 619.87);
   CHECK(trial.batch_size == 64);
   CHECK(trial.environment["steps"] == 30);
   CHECK(got.store.tenants(trial.id).at(0).loss_last == 7.753);
@@ -112,7 +112,7 @@ TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {
   const std::string one = "total images/sec: 1234.56\n", other = "total images/sec: 1234.41\n";
   const auto mixed =
       replaced(ranks, rule + one + rule + rule + other + rule, rule + rule + one + other + rule + rule);
-  CHECK(ImportedText("h.log", mixed, settings).trials().at(0).images_per_second == 1234.56);
+  CHECK(in_images(ImportedText("h.log", mixed, settings).trials().at(0).throughput) == 1234.56);
 }
 
 TEST_CASE("the last line of a log that breaks off is left out, and that is said") {
@@ -124,7 +124,7 @@ TEST_CASE("the last line of a log that breaks off is left out, and that is said"
     CHECK(contains(got.report.report.notes,
                    std::string("left out: the last line, which breaks off without a line end")));
     CHECK(got.report.report.left_out == 1);
-    return got.trials().at(0).images_per_second.value();
+    return in_images(got.trials().at(0).throughput).value();
   };
   const auto torchvision = text_of("others/torchvision.log");
   const auto last = torchvision.find("410.09765625");
@@ -152,7 +152,7 @@ TEST_CASE("an epoch of torchvision that a resumed run starts anew has its own fi
   settings.gpus_per_node = 1;
   const auto text = text_of("others/torchvision.log");
   const ImportedText twice("t.log", text + text, settings);
-  CHECK(twice.trials().at(0).images_per_second == Approx(2 / (1 / 399.90234375 + 1 / 410.09765625)));
+  CHECK(in_images(twice.trials().at(0).throughput) == Approx(2 / (1 / 399.90234375 + 1 / 410.09765625)));
   CHECK_THAT(twice.report.report.notes.at(0), Contains("4 log lines") && Contains("2 epochs"));
 }
 
@@ -163,8 +163,8 @@ TEST_CASE("each run in a file of dllogger is a trial, and runs that cannot be to
   const ImportedText two("d.log", text + replaced(text, "7766.125", "3000.5"), settings);
   const auto trials = two.trials();
   REQUIRE(trials.size() == 2);
-  CHECK(trials[0].images_per_second == 7766.125);
-  CHECK(trials[1].images_per_second == 3000.5);
+  CHECK(in_images(trials[0].throughput) == 7766.125);
+  CHECK(in_images(trials[1].throughput) == 3000.5);
   CHECK(two.report.report.notes.empty());
   const auto summary = text.substr(text.rfind("DLLL", text.find("7766.125")));
   CHECK_THAT(refusal_of("d.log", text + replaced(summary, "7766.125", "3000.5"), settings),
@@ -185,7 +185,7 @@ TEST_CASE("dllogger's total is a number above zero, and what stands in for it is
                StartsWith("d.log:8: the summary's train.total_ips is ") && Contains("above zero"));
   }
   const ImportedText computed("d.log", replaced(text, "\"train.total_ips\": 7766.125, ", ""), settings);
-  CHECK(computed.trials().at(0).images_per_second == 7931.25);
+  CHECK(in_images(computed.trials().at(0).throughput) == 7931.25);
   CHECK_THAT(computed.report.report.notes.at(0),
              StartsWith("train.compute_ips was taken") && Contains("no train.total_ips"));
 }
@@ -258,7 +258,7 @@ TEST_CASE("processes of tf_cnn_benchmarks that know nothing of each other list t
       settings.gpus_per_node = gpus;
       const ImportedText got("a.log", text, settings);
       const auto trial = got.trials().at(0);
-      CHECK(trial.images_per_second == Approx(820.0));
+      CHECK(in_images(trial.throughput) == Approx(820.0));
       CHECK(trial.nodes == 2);
       CHECK(trial.gpus_per_node == 2);
       const auto tenants = got.store.tenants(trial.id);
@@ -319,6 +319,6 @@ TEST_CASE("dllogger's lines for the terminal are read with steps of its own form
   auto settings = asked();
   for (const auto format : {std::optional<FileFormat>(), std::optional(FileFormat::dllogger)}) {
     settings.format = format;
-    CHECK(ImportedText("d.log", text, settings).trials().at(0).images_per_second == 2404.5);
+    CHECK(in_images(ImportedText("d.log", text, settings).trials().at(0).throughput) == 2404.5);
   }
 }

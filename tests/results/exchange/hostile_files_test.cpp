@@ -81,7 +81,7 @@ TEST_CASE("a CSV that breaks off in its last row is refused, whatever ends its l
   for (const std::string end : {"\n", "\r\n"}) {
     CAPTURE(end);
     const auto whole = header + end + row + end;
-    CHECK(ImportedText("t.csv", whole).store.trials("lab").at(0).images_per_second == 1301.25);
+    CHECK(in_images(ImportedText("t.csv", whole).store.trials("lab").at(0).throughput) == 1301.25);
     for (const auto& text : {header + end + "lab,f,one,vm,1,1,1,130", whole.substr(0, whole.size() - 1),
                              header + end + "lab,f,one,vm,1,1,1,\"130\""}) {
       CHECK_THAT(refusal_of("t.csv", text),

@@ -115,15 +115,15 @@ TEST_CASE("tenants with a log each are one trial, by the numbers in their names"
   study.add("vm/two-vms/1.2.log", replaced(log, "total images/sec: 612.25", "total images/sec: 2"));
   study.read();
   const auto trial = study.store.trials("s").at(0);
-  CHECK(trial.images_per_second == 12);
+  CHECK(in_images(trial.throughput) == 12);
   CHECK(trial.nodes == 2);
   CHECK(trial.pair == 1);
   const auto tenants = study.store.tenants(trial.id);
   REQUIRE(tenants.size() == 2);
   CHECK(tenants[0].tenant_index == 2);
-  CHECK(tenants[0].images_per_second == 2);
+  CHECK(in_images(tenants[0].throughput) == 2);
   CHECK(tenants[1].tenant_index == 10);
-  CHECK(tenants[1].images_per_second == 10);
+  CHECK(in_images(tenants[1].throughput) == 10);
 }
 
 TEST_CASE("with skip_failed an empty folder is a failed file among others") {

@@ -29,13 +29,13 @@ TEST_CASE("the synthetic benchmark of Horovod and BytePS is a trial of all its G
   CHECK(got.report.format == FileFormat::horovod);
   const auto trials = got.trials();
   REQUIRE(trials.size() == 1);
-  CHECK(trials[0].images_per_second == 404.0);
+  CHECK(in_images(trials[0].throughput) == 404.0);
   CHECK(trials[0].gpus_per_node == 4);
   CHECK(trials[0].batch_size == 64);
   CHECK(trials[0].environment["model"] == "resnet50");
   std::string tagged;
   for (const auto& line : split(trim(horovod_log), '\n')) { tagged += "[1,0]<stdout>:" + line + "\n"; }
-  CHECK(ImportedText("h.log", tagged, on_one_node()).trials().at(0).images_per_second == 404.0);
+  CHECK(in_images(ImportedText("h.log", tagged, on_one_node()).trials().at(0).throughput) == 404.0);
   auto settings = on_one_node();
   settings.scope = Scope::rank;
   CHECK_THAT(refusal_of("h.log", horovod_log, settings), StartsWith("h.log:9: ") && Contains("scope trial"));
@@ -64,7 +64,7 @@ TEST_CASE("the synthetic benchmark of Horovod and BytePS is a trial of all its G
   const auto on_cpus =
       ImportedText("h.log", "Total img/sec on 2 CPU(s): 20.5 +-0.1\n", on_one_node()).trials();
   CHECK(on_cpus.at(0).gpus_per_node == 0);
-  CHECK(on_cpus.at(0).images_per_second == 20.5);
+  CHECK(in_images(on_cpus.at(0).throughput) == 20.5);
 }
 
 TEST_CASE("dllogger's lines for the terminal say what its JSON says") {
@@ -79,7 +79,7 @@ TEST_CASE("dllogger's lines for the terminal say what its JSON says") {
   const ImportedText got("d.log", text, asked());
   CHECK(got.report.format == FileFormat::dllogger);
   const auto trial = got.trials().at(0);
-  CHECK(trial.images_per_second == 250.5);
+  CHECK(in_images(trial.throughput) == 250.5);
   CHECK(trial.batch_size == 64);
   CHECK(trial.environment["model"] == "resnet50");
   CHECK_THAT(refusal_of("d.log", text.substr(0, text.find("DLL 2025-01-01 00:01:00.000001")), asked()),
@@ -102,7 +102,7 @@ TEST_CASE("ReFrame's report in JSON becomes trials and probes") {
   "perfvalues": {"c:gpu:copy": [null, 0, null, null, "GB/s"]}}]}]})";
   const ImportedText got("r.json", recent, asked());
   CHECK(got.report.format == FileFormat::reframe);
-  CHECK(got.trials().at(0).images_per_second == 390.5);
+  CHECK(in_images(got.trials().at(0).throughput) == 390.5);
   CHECK_THAT(got.trials().at(0).started_at, StartsWith("2024-02-21T22:51:16.7"));
   REQUIRE(got.probes().size() == 1);
   CHECK(got.probes()[0].name == "train %model=a/copy");
@@ -115,7 +115,7 @@ TEST_CASE("ReFrame's report in JSON becomes trials and probes") {
 {"name": "total", "value": 100.5, "unit": "img/s"}]}, {"name": "u", "system": "c:gpu", "result": "success", "perfvars": null}]}]})";
   const auto trials = ImportedText("r.json", old, asked()).trials();
   REQUIRE(trials.size() == 1);
-  CHECK(trials[0].images_per_second == 100.5);
+  CHECK(in_images(trials[0].throughput) == 100.5);
   CHECK(trials[0].environment["partition"] == "gpu");
   CHECK(trials[0].environment["environ"] == "gnu");
 }

@@ -96,7 +96,7 @@ TEST_CASE("what is no text is refused where it stands") {
 TEST_CASE("a log of tf_cnn_benchmarks becomes a trial") {
   const auto got = import_files({exchange_data / "two-gpus.log"}, of_trials);
   const auto trial = got->store.trials("e").at(0);
-  CHECK(trial.images_per_second == 619.87);
+  CHECK(in_images(trial.throughput) == 619.87);
   CHECK(trial.nodes == 1);
   CHECK(trial.gpus_per_node == 2);
   CHECK(trial.batch_size == 64);
@@ -117,7 +117,7 @@ TEST_CASE("Horovod's total is of all ranks, and on how many nodes is asked") {
              StartsWith("h.log:") && Contains("--nodes"));
   settings.nodes = 2;
   auto trial = import_files({exchange_data / "horovod-tagged.log"}, settings)->store.trials("e").at(0);
-  CHECK(trial.images_per_second == 1234.56);
+  CHECK(in_images(trial.throughput) == 1234.56);
   CHECK(trial.gpus_per_node == 2);
   CHECK(trial.ranks_per_node == 2);
   settings.nodes.reset();
@@ -138,7 +138,7 @@ TEST_CASE("tags of Open MPI 5, which end with a blank, are taken off too") {
     text += (end == line.npos ? line : line.substr(0, end + 2) + " " + line.substr(end + 2)) + "\n";
   }
   CHECK(text.find(">: ") != text.npos);
-  CHECK(import_text("five.log", text, settings)->store.trials("e").at(0).images_per_second == 1234.56);
+  CHECK(in_images(import_text("five.log", text, settings)->store.trials("e").at(0).throughput) == 1234.56);
 }
 
 TEST_CASE("several totals are refused until their scope is given") {
@@ -153,11 +153,11 @@ TEST_CASE("several totals are refused until their scope is given") {
   CHECK_THAT(refusal("h.log", text, settings),
              Contains("4 lines") && Contains("--scope trial") && Contains("--scope rank"));
   settings.scope = Scope::trial;
-  CHECK(import_text("h.log", text, settings)->store.trials("e").at(0).images_per_second == 1234.56);
+  CHECK(in_images(import_text("h.log", text, settings)->store.trials("e").at(0).throughput) == 1234.56);
   settings.scope = Scope::rank;
   const auto got = import_text("h.log", text, settings);
   const auto trial = got->store.trials("e").at(0);
-  CHECK(trial.images_per_second == Approx(1234.56 + 1234.41 + 1234.6 + 1234.5));
+  CHECK(in_images(trial.throughput) == Approx(1234.56 + 1234.41 + 1234.6 + 1234.5));
   CHECK(got->store.ranks(got->store.tenants(trial.id).at(0).id).size() == 4);
   settings.scope = Scope::tenant;
   const auto tenants = import_text("h.log", text, settings);
@@ -182,7 +182,7 @@ TEST_CASE("a table without its preamble is asked for all that it cannot say") {
   settings.gpus_per_node = 0;
   CHECK_THAT(refusal("t.log", text, settings), Contains("--scope"));
   settings.ranks = 1;
-  CHECK(import_text("t.log", text, settings)->store.trials("e").at(0).images_per_second == 1.43);
+  CHECK(in_images(import_text("t.log", text, settings)->store.trials("e").at(0).throughput) == 1.43);
   settings.ranks = 2;
   settings.scope = Scope::rank;
   CHECK_THAT(refusal("t.log", text, settings), Contains("one rank out of 2"));
@@ -306,7 +306,7 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   const auto trials = got->store.trials("fleet");
   REQUIRE(trials.size() == 3);
   CHECK(trials[0].case_name == "resnet/pytorch-resnet50/fp16");
-  CHECK(trials[0].images_per_second == 1560.0);
+  CHECK(in_images(trials[0].throughput) == 1560.0);
   CHECK(trials[0].gpus_per_node == 2);
   CHECK(trials[0].environment["node"] == "sb-01");
   CHECK(trials[1].case_name == "resnet_models/pytorch-resnet101/fp32");
@@ -340,7 +340,7 @@ TEST_CASE("SuperBench's summary becomes trials and probes") {
   asked.gpus_per_node = 8;
   CHECK_THAT(refusal("r.jsonl", plain, asked), Contains("--scope"));
   asked.scope = Scope::rank;
-  CHECK(import_text("r.jsonl", plain, asked)->store.trials("fleet").at(0).images_per_second == 2400.0);
+  CHECK(in_images(import_text("r.jsonl", plain, asked)->store.trials("fleet").at(0).throughput) == 2400.0);
   CHECK_THAT(refusal("r.jsonl", R"({"node":"a","x/y":1})", settings), Contains("no metric"));
   CHECK_THAT(refusal("r.jsonl", R"({"node":"a","m/resnet50/fp32_train_throughput:0":NaN})", settings),
              StartsWith("r.jsonl:1:"));
@@ -352,7 +352,7 @@ TEST_CASE("CSV as spreadsheets write it") {
   const auto got = import_files({exchange_data / "trials.csv"});
   const auto trials = got->store.trials("csv-1");
   REQUIRE(trials.size() == 3);
-  CHECK(trials[0].images_per_second == 100.5);
+  CHECK(in_images(trials[0].throughput) == 100.5);
   CHECK(trials[0].environment["driver"] == "470.82.01");
   CHECK(trials[2].status == Status::failed);
   CHECK_FALSE(trials[2].pair);

@@ -50,7 +50,7 @@ TEST_CASE("runs of tf_cnn_benchmarks behind each other in one file are refused, 
   const auto alone = tf_run("resnet50", 32, "600.00", "replicated");
   CHECK_THAT(refusal_of("t.log", alone + tf_run("resnet50", 32, "700.00", "replicated"), settings),
              Contains("two runs in one file"));
-  CHECK(ImportedText("t.log", first, of_shape(1, 2)).trials().at(0).images_per_second == 600);
+  CHECK(in_images(ImportedText("t.log", first, of_shape(1, 2)).trials().at(0).throughput) == 600);
 }
 
 TEST_CASE("SuperBench's figure without a rank adds nothing to its ranks, and a missing rank is said") {
@@ -62,7 +62,7 @@ TEST_CASE("SuperBench's figure without a rank adds nothing to its ranks, and a m
   auto settings = of_trials;
   const auto two = figure(":0", 800) + figure(":1", 802);
   const ImportedText both("s.jsonl", node(figure("", 801) + two), settings);
-  CHECK(both.trials().at(0).images_per_second == 1602);
+  CHECK(in_images(both.trials().at(0).throughput) == 1602);
   CHECK(both.trials().at(0).gpus_per_node == 2);
   CHECK_THAT(both.report.report.notes.at(0), Contains("the figure without a rank (801) is left out"));
   CHECK_THAT(refusal_of("s.jsonl", node(figure("", 300) + two), settings),
@@ -91,7 +91,7 @@ TEST_CASE("lines of ReFrame 3 of one test and moment are one run, with or withou
                            job_one + line("06", "stream", "jobid=13|", "Copy=24000", "MB/s") + job_all}) {
     const auto trials = ImportedText("r.log", text, settings).trials();
     REQUIRE(trials.size() == 1);
-    CHECK(trials[0].images_per_second == 800);
+    CHECK(in_images(trials[0].throughput) == 800);
   }
   CHECK_THAT(refusal_of("r.log", one + line("06", "train", "", "total=1600", "images/s"), settings),
              Contains("per_gpu is 100 and total is 1600, which are not 8 devices"));
@@ -107,7 +107,7 @@ TEST_CASE("PerfKitBenchmarker's throughput of one GPU stands beside the total, a
   settings.nodes = 1;
   const auto trials = ImportedText("p.json", text, settings).trials();
   REQUIRE(trials.size() == 1);
-  CHECK(trials[0].images_per_second == 1200);
+  CHECK(in_images(trials[0].throughput) == 1200);
   CHECK_THAT(refusal_of("p.json", replaced(text, "1200", "1500"), settings),
              StartsWith("p.json:1: ") && Contains("is 150 and the total of the same run is 1500"));
   settings.scope = Scope::rank;

@@ -90,7 +90,7 @@ TEST_CASE("a log whose mean hides a fall is a trial without a verdict, with the 
   settings.gpus_per_node.reset();
   const ImportedText got("a.log", tf_log(40, 100, falls_at(2000)), settings);
   const auto trial = got.trials().at(0);
-  CHECK(trial.images_per_second.value() == Approx(177.78).margin(0.01));
+  CHECK(in_images(trial.throughput).value() == Approx(177.78).margin(0.01));
   CHECK_FALSE(trial.valid);
   CHECK(trial.status == Status::finished);
   // Lines 7 to 46 are of steps 100 to 4000; the first slow one says step 2100.
@@ -153,7 +153,7 @@ TEST_CASE("processes of which one is much slower are said") {
   settings.gpus_per_node.reset();
   settings.scope = Scope::rank;
   const ImportedText got("a.log", devices(411.9) + devices(96), settings);
-  CHECK(got.trials().at(0).images_per_second == Approx(507.9));
+  CHECK(in_images(got.trials().at(0).throughput) == Approx(507.9));
   CHECK_THAT(got.report.report.notes.at(0),
              StartsWith("the slowest of 2 processes runs at 23 % of the fastest"));
   CHECK(ImportedText("a.log", devices(411.9) + devices(405), settings).report.report.notes.empty());

@@ -223,7 +223,7 @@ TEST_CASE("ReFrame's variables of one GPU and of the whole job are one trial") {
   settings.gpus_per_node = 8;
   const auto trials = ImportedText("r.log", row("100.0", "800.0"), settings).trials();
   REQUIRE(trials.size() == 1);
-  CHECK(trials[0].images_per_second == 800);
+  CHECK(in_images(trials[0].throughput) == 800);
   settings.scope = Scope::rank;
   CHECK_THAT(refusal_of("r.log", row("100.0", "800.0"), settings),
              StartsWith("r.log:2: ") && Contains("total in this file has the scope trial"));
@@ -241,7 +241,7 @@ TEST_CASE("ReFrame's variables of one GPU and of the whole job are one trial") {
   };
   const auto old = ImportedText("r.log", line("img_per_gpu=100") + line("total=800"), settings).trials();
   REQUIRE(old.size() == 1);
-  CHECK(old[0].images_per_second == 800);
+  CHECK(in_images(old[0].throughput) == 800);
 }
 
 TEST_CASE("Horovod's totals are each of the whole job, whatever the options say") {
@@ -250,7 +250,7 @@ TEST_CASE("Horovod's totals are each of the whole job, whatever the options say"
   const auto text = text_of("horovod-every-rank.log");
   for (const auto scope : {std::optional<Scope>(), std::optional(Scope::trial)}) {
     settings.scope = scope;
-    CHECK(ImportedText("h.log", text, settings).trials().at(0).images_per_second == 1234.56);
+    CHECK(in_images(ImportedText("h.log", text, settings).trials().at(0).throughput) == 1234.56);
   }
   for (const auto scope : {Scope::rank, Scope::tenant}) {
     settings.scope = scope;

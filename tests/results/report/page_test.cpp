@@ -161,7 +161,7 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
     add_finished(study.store, "e1", "one", "bare_metal", pair, 50);
     auto trial = a_trial("e1", "one", "vm", pair);
     trial.status = Status::finished;
-    trial.images_per_second = 1.5 + 0.01 * pair;
+    trial.throughput = of_images(1.5 + 0.01 * pair);
     trial.virtualization = "tcg";
     study.store.import_trial(trial);
   }
@@ -221,7 +221,7 @@ TEST_CASE("a ratio far off stands at the edge and does not squeeze the others") 
   add_finished(study.store, "e1", "far", "bare_metal", 1, 50);
   auto trial = a_trial("e1", "far", "vm", 1);
   trial.status = Status::finished;
-  trial.images_per_second = 1.5;
+  trial.throughput = of_images(1.5);
   trial.virtualization = "tcg";
   study.store.import_trial(trial);
   const auto charts = charts_of(study.data());

@@ -60,11 +60,11 @@ TEST_CASE("the published figures stand beside our own", "[reproduction]") {
   const auto result = reproduction(studies.store, published, "own");
 
   const auto& four = line(result, "weak-scaling/4", "vm");
-  CHECK(four.published.images_per_second == 10675.0925);
+  CHECK(four.published.throughput == 10675.0925);
   CHECK(*four.published.speedup == Approx(3.8717).epsilon(1e-5));     // published-results.md, "Derived"
   CHECK(*four.published.efficiency == Approx(0.9679).epsilon(1e-4));  // likewise
   CHECK(*four.published.ratio == Approx(0.98679).epsilon(1e-5));      // likewise
-  CHECK(four.own.images_per_second == 270);
+  CHECK(four.own.throughput == 270);
   CHECK(four.own.speedup == 3);
   CHECK(four.own.efficiency == 0.75);
   CHECK(*four.own.ratio == Approx(0.75));
@@ -93,10 +93,10 @@ TEST_CASE("a line that only one side has stays empty on the other, beside the ar
           "[reproduction]") {
   const Studies studies;
   const auto result = reproduction(studies.store, published, "own");
-  CHECK_FALSE(line(result, "one-vm-two-gpus", "vm").own.images_per_second);
+  CHECK_FALSE(line(result, "one-vm-two-gpus", "vm").own.throughput);
   const auto& bare_metal = line(result, "weak-scaling/1", "bare_metal");
-  CHECK_FALSE(bare_metal.published.images_per_second);
-  CHECK(bare_metal.own.images_per_second == 100);
+  CHECK_FALSE(bare_metal.published.throughput);
+  CHECK(bare_metal.own.throughput == 100);
 
   std::vector<std::string> cases;
   for (const auto& one : result.arms) { cases.push_back(one.case_name); }
@@ -174,4 +174,26 @@ TEST_CASE("an experiment that is not there is refused with words", "[reproductio
   const Studies studies;
   CHECK_THROWS_WITH(reproduction(studies.store, published, "nowhere"),
                     virtrain::test::Contains("nowhere") && virtrain::test::Contains("virtrain list"));
+}
+
+TEST_CASE("a case that was published in another unit is refused in words", "[reproduction]") {
+  Studies studies;
+  const auto import_own = [&](const std::string& id, const std::string& case_name) {
+    std::istringstream own(fmt::format(
+        R"({{"record":"trial","experiment":"{}","scenario":"s","case":"{}","arm":"vm","pair":1,"nodes":1,)"
+        R"("gpus_per_node":0,"throughput":1234.5,"unit":"tokens/s","virtualization":"kvm"}})"
+        "\n",
+        id, case_name));
+    import_jsonl(studies.store, own, id + ".jsonl");
+  };
+  import_own("other", "weak-scaling/1");
+  CHECK_THAT(error_of([&] { reproduction(studies.store, published, "other"); }).what(),
+             virtrain::test::Contains("weak-scaling/1 was published in images/s and measured in tokens/s"));
+  import_own("more", "of-ours");
+  const auto result = reproduction(studies.store, published, "more");
+  CHECK(line(result, "of-ours", "vm").unit == "tokens/s");
+  CHECK_THAT(render(figures_table(result), Format::table), virtrain::test::Contains("1234.5 tokens/s"));
+  const auto json = to_json(result)["arms"].back()["own"];
+  CHECK(json["images_per_second"].is_null());
+  CHECK(json["throughput"] == 1234.5);
 }

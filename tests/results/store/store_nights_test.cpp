@@ -94,7 +94,7 @@ TEST_CASE("old nights lose samples and telemetry, and nothing else") {
     rank.node = "n0";
     rank.step_p99_seconds = 0.5;
     store.add_samples(store.save_rank(tenant, rank), std::vector<Sample>(2000, {1, 1, 4, 0.1, 2.0}));
-    store.finish_trial(trial, {12.5, 0, true, ""}, "2026-11-20T08:01:00.000Z");
+    store.finish_trial(trial, {of_images(12.5), 0, true, ""}, "2026-11-20T08:01:00.000Z");
     store.end_experiment(id, Status::finished, "2026-11-20T08:02:00.000Z");
   };
   add_night("old", "quickstart", "2024-01-01T02:00:00.000Z");

@@ -89,7 +89,7 @@ TEST_CASE("everything a run stores comes back as it was") {
   store.add_telemetry(node_id, std::vector<Telemetry>{{7, "guest", "steal_seconds", 0.125}});
   store.add_event("e1", {id, 3, "2026-11-20T08:00:01.000Z", "boot", "started", {{"domain", "d"}}});
   store.add_event("e1", {std::nullopt, 4, "", "", "planned", nullptr});
-  store.finish_trial(id, {12.5, 1000, false, "transport differs"}, "2026-11-20T08:01:00.000Z");
+  store.finish_trial(id, {of_images(12.5), 1000, false, "transport differs"}, "2026-11-20T08:01:00.000Z");
   store.end_experiment("e1", Status::finished, "2026-11-20T08:02:00.000Z");
 
   const auto read = store.experiment("e1").value();
@@ -101,7 +101,7 @@ TEST_CASE("everything a run stores comes back as it was") {
   CHECK(read.boot_id.empty());
   const auto finished = store.trials("e1").at(0);
   CHECK(finished.status == Status::finished);
-  CHECK(finished.images_per_second == 12.5);
+  CHECK(in_images(finished.throughput) == 12.5);
   CHECK(finished.oversubscribed);
   CHECK_FALSE(finished.valid);
   CHECK(finished.invalid_reason == "transport differs");
@@ -234,7 +234,7 @@ TEST_CASE("what cannot be a measurement is refused and leaves nothing behind") {
        {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     CAPTURE(value);
     CHECK(error_of([&] {
-            store.finish_trial(id, {value, 0, true, ""}, "t");
+            store.finish_trial(id, {of_images(value), 0, true, ""}, "t");
           }).code() == ErrorCode::bad_input);
   }
   CHECK(store.trials("e1").at(0).status == Status::running);
@@ -256,7 +256,7 @@ TEST_CASE("a trial leaves the running state once") {
   const auto failed = store.trials("e1").at(0);
   CHECK(failed.failed_stage == "boot");
   CHECK(failed.console_tail.find('\x1b') == std::string::npos);
-  CHECK_THROWS_WITH(store.finish_trial(id, {1, 0, true, ""}, "t"), Contains("not running"));
+  CHECK_THROWS_WITH(store.finish_trial(id, {of_images(1), 0, true, ""}, "t"), Contains("not running"));
   CHECK_THROWS_WITH(store.interrupt_trial(id, "t"), Contains("not running"));
 }
 
@@ -265,7 +265,7 @@ TEST_CASE("marking a crashed experiment interrupted keeps what was finished") {
   Store store(folder.path / "results.db");
   for (const char* id : {"e1", "e2"}) {
     store.add_experiment(an_experiment(id));
-    store.finish_trial(store.begin_trial(a_trial(id, "c", "vm", 1)), {5, 0, true, ""}, "t");
+    store.finish_trial(store.begin_trial(a_trial(id, "c", "vm", 1)), {of_images(5), 0, true, ""}, "t");
     store.begin_trial(a_trial(id, "c", "bare_metal", 1));
   }
   CHECK(store.mark_interrupted("e1"));

@@ -101,8 +101,8 @@ TEST_CASE("the comparison reads like the study's table") {
   for (int pair = 1; pair <= 3; ++pair) {
     add_finished(store, "e1", "weak-scaling/1", "vm", pair, 100 + 0.1 * pair);
     const auto trial = add_finished(store, "e1", "weak-scaling/2", "vm", pair, 198, 2);
-    store.save_tenant(trial, {.tenant_index = 0, .nodes = 1, .images_per_second = 99});
-    store.save_tenant(trial, {.tenant_index = 1, .nodes = 1, .images_per_second = 99});
+    store.save_tenant(trial, {.tenant_index = 0, .nodes = 1, .throughput = of_images(99)});
+    store.save_tenant(trial, {.tenant_index = 1, .nodes = 1, .throughput = of_images(99)});
     add_finished(store, "e1", "weak-scaling/2", "bare_metal", pair, 200 + 0.1 * pair, 2);
   }
   const auto comparisons = compare(store, {});
