@@ -502,6 +502,10 @@ std::string more_words(const std::vector<CaseComparison>& comparisons, const Com
   const bool differ = std::ranges::any_of(
       comparisons, [](const CaseComparison& one) { return !explained_differences(one).empty(); });
   if (!view.notes && differ) { more.emplace_back("--notes lists facts that differ and may"); }
+  const bool asks_why = std::ranges::any_of(comparisons, [](const CaseComparison& one) {
+    return one.verdict == Verdict::worse && !one.explanation;
+  });
+  if (asks_why) { more.emplace_back("--explain ranks what may have caused gaps"); }
   return more.empty() || view.brief ? "" : "More: " + join(more, "; ") + ".";
 }
 

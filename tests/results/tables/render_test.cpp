@@ -162,6 +162,7 @@ TEST_CASE("a comparison fits 80 columns, a line a case") {
   for (const bool brief : {true, false}) {
     const auto text = render(comparisons, Format::table, {false, 80}, {.brief = brief});
     for (const auto& line : split(text, '\n')) { CHECK(text_width(line) <= 80); }
+    CHECK((text.find("More: --explain ranks") != std::string::npos) == !brief);
     CHECK_THAT(text, Contains("bare_…") && Contains("…-a ") && Contains("…-b ") && Contains("0.95") &&
                          Contains("worse") && !Contains("3 pairs\n") && !Contains("compared"));
   }
