@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/wrap.h"
