@@ -123,7 +123,7 @@ TEST_CASE("filled memory has the canary on every page, with the page's number be
   const auto report = search_files({canary}, {path});
   REQUIRE(report.found.size() == 1);
   CHECK(report.found[0].first == 0);
-  CHECK(report.found[0].last >= 300 * 4096);
+  CHECK(report.found[0].last >= 300ULL * 4096);
   const auto late = fill_memory(path, canary.text, std::chrono::seconds{0});
   CHECK(late.bytes == 0);
   CHECK(late.total == size);
@@ -187,7 +187,7 @@ TEST_CASE(
     "functions of other models than the known ones are told, those whose memory can be written to first") {
   const TemporaryFolder folder;
   const auto plant = [&](const std::string& address, const std::string& vendor, const std::string& device) {
-    const auto function = folder.path / "sys/bus/pci/devices" / address;
+    auto function = folder.path / "sys/bus/pci/devices" / address;
     std::filesystem::create_directories(function);
     std::ofstream(function / "vendor") << vendor << "\n";
     std::ofstream(function / "device") << device << "\n";
