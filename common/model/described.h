@@ -33,8 +33,9 @@ enum class FactRule {
   explained_by_the_arm,  ///< a guest sees another value than its host; between
                          ///< hosts it must be equal
   informative,           ///< shown, never decides
+  part_of_the_change,    ///< between two labels, dates or hosts: the figures are of it, too
 };
-VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative)
+VIRTRAIN_DESCRIBE_ENUM(FactRule, must_be_equal, explained_by_the_arm, informative, part_of_the_change)
 
 /// How a scenario writes a number: as it is, as a size (of bytes, or of whole MiB), a rate, a share, CPU
 /// time, "250W" or "1410MHz".

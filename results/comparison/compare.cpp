@@ -389,6 +389,7 @@ class Comparer {
                                                        runs_of(candidate.rows, candidate.pooled));
     result.differences =
         differences(facts, same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
+    if (!by_arm_ && ours == theirs) { read_as_change(result.differences, request_.changed); }
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;

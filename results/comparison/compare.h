@@ -27,7 +27,9 @@ struct CompareRequest {
   std::string baseline = {};
   std::string candidate = {};
   Settings settings = {};
-  bool force = false;    ///< a verdict although facts differ that must not; said as a flag
+  bool force = false;  ///< a verdict although facts differ that must not; said as a flag
+  /// Facts that were meant to change between two labels, dates, hosts or experiments.
+  std::set<std::string> changed = {};
   bool by_test = false;  ///< a verdict whatever was emulated and differs: on what a change did on this host
   bool explain = false;  ///< read telemetry, ranks and probes, and rank causes
   std::vector<std::int64_t> predict = {};  ///< sizes to predict weak scaling for; empty: no prediction

@@ -44,9 +44,19 @@ void add_flags(CaseComparison& result, bool predicts) {
                   result.sessions_baseline.value_or(0), result.sessions_candidate.value_or(0),
                   result.n_baseline.value_or(0), result.n_candidate.value_or(0)));
   add(result.forced, "forced", "the verdict was forced (--force) although facts differ that must be equal");
+  std::vector<std::string> changed;
   for (const auto& difference : result.differences) {
+    if (difference.rule == FactRule::part_of_the_change) {
+      result.flags.push_back("changed:" + difference.field);
+      changed.push_back(fmt::format("{} ({} → {})", difference.field, words_of_values(difference.baseline),
+                                    words_of_values(difference.candidate)));
+      continue;
+    }
     if (forbids(difference)) { result.flags.push_back("differs:" + difference.field); }
     result.notes.push_back(to_sentence(difference, result.baseline, result.candidate));
+  }
+  if (!changed.empty()) {
+    result.notes.push_back(fmt::format("also changed, and part of the figure: {}", join(changed, ", ")));
   }
   const auto unpredicted = [](const ArmSummary& arm) { return arm.runs > 0 && !arm.prediction; };
   if (predicts && any_arm(unpredicted)) {

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <iostream>
+#include <set>
 
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
@@ -29,7 +31,8 @@ struct CompareArguments {
   results::CompareRequest request;
   std::string margin = "2%", alpha = "0.05";
   std::string sizes;
-  std::vector<std::string> ids;  ///< beside --experiment
+  std::vector<std::string> ids;      ///< beside --experiment
+  std::vector<std::string> changed;  ///< facts that were meant to change
   bool expect = false;
   results::ComparisonView view;
   bool own_margin = false, own_alpha = false;  ///< --margin, --alpha was given
@@ -114,9 +117,33 @@ void require_predictions(const std::vector<results::CaseComparison>& comparisons
   }
 }
 
+/// The facts that --changed names; Error(usage) for a fact that no comparison knows, or between arms, which
+/// say by themselves what they change.
+std::set<std::string> meant_to_change(const CompareArguments& arguments) {
+  const auto refuse = [](const std::string& words) {
+    throw Error("read the command line", ErrorCode::usage, "--changed: " + words);
+  };
+  const auto known = results::fields_with_rules();
+  for (const auto& field : arguments.changed) {
+    if (contains(known, field)) { continue; }
+    const auto near = nearest_word(field, known);
+    refuse(fmt::format("there is no fact {}{} (allowed: {})", excerpt(field, 64),
+                       near ? "; did you mean " + *near + "?" : "", join(known, ", ")));
+  }
+  const auto is_beyond_arms = [](const std::string& side) {
+    return !side.empty() && results::parse_selector(side).beyond_arms();
+  };
+  const auto& request = arguments.request;
+  if (!arguments.changed.empty() && !is_beyond_arms(request.baseline) && !is_beyond_arms(request.candidate)) {
+    refuse("it needs two labels, dates, hosts or experiments (--baseline, --candidate)");
+  }
+  return {arguments.changed.begin(), arguments.changed.end()};
+}
+
 void compare(CompareArguments& arguments, Cli& cli) {
   auto& request = arguments.request;
   require_both_sides(arguments);
+  request.changed = meant_to_change(arguments);
   request.settings = {share("--margin", arguments.margin, 1), share("--alpha", arguments.alpha, 0.5)};
   if (!arguments.sizes.empty()) { request.predict = node_counts(arguments.sizes); }
   if (arguments.format == results::Format::csv && (request.explain || !request.predict.empty())) {
@@ -161,7 +188,7 @@ constexpr const char* examples =
     "  virtrain compare --db study.db --case weak-scaling/4 --margin 1% --format json\n"
     "  virtrain compare --baseline bare_metal_shared --candidate bare_metal  two other arms\n"
     "  virtrain compare --baseline label:before --candidate label:after      an upgrade, arm by arm\n"
-    "  virtrain compare --baseline label:before,arm:vm --candidate label:after,arm:vm --force\n"
+    "  virtrain compare --baseline label:before,arm:vm --candidate label:after,arm:vm --changed kernel\n"
     "  virtrain compare --baseline host:a --candidate host:b --scenario nightly\n"
     "  virtrain compare --baseline date:2026-11-01..2026-11-10 --candidate date:2026-11-11.. --scenario "
     "nightly\n"
@@ -201,6 +228,11 @@ void add_compare_command(Cli& cli) {
       verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_flag("--force", request.force,
                  "Give a verdict although facts differ that must be equal; the output says so");
+  verb->add_option("--changed", arguments->changed,
+                   "Facts that were meant to change between two labels, dates, hosts or experiments: "
+                   "kernel,driver")
+      ->type_name("FACT,FACT,…")
+      ->delimiter(',');
   verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
   verb->add_flag("--tenants", arguments->view.tenants,
                  "List the tenants of each case: together, and alone (JSON always does)");

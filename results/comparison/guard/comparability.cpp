@@ -35,7 +35,7 @@ constexpr std::array fact_rules = {
     FieldRule{"vbios", must_be_equal, "it sets the card's limits"},
     FieldRule{"mitigations", explained_by_the_arm, "a guest picks its own by the CPU it sees"},
     FieldRule{"vgpu_scheduler", must_be_equal,
-              "it decides what a vGPU gets while others of its card are idle"},
+              "it decides what a vGPU gets while others of its card are idle", true},
     FieldRule{"iommu", explained_by_the_arm, "passthrough needs it; bare metal may go without"},
     FieldRule{"clocks", must_be_equal, "throughput follows the clock"},
     FieldRule{"power_limit", must_be_equal, "throughput follows the power limit"},
@@ -49,13 +49,13 @@ constexpr std::array fact_rules = {
     FieldRule{"peer_to_peer", explained_by_the_arm, "virtualization may part GPUs that reach each other"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"network_medium", must_be_equal,
-              "a shared medium is slower than a bridge, and keeps nobody apart"},
+              "a shared medium is slower than a bridge, and keeps nobody apart", true},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
-    FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine"},
+    FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine", true},
     FieldRule{"workload_flags", must_be_equal,
-              "imported records may say so: other flags are another workload"},
-    FieldRule{"nodes", must_be_equal, "both arms need the same number of nodes"},
-    FieldRule{"gpus_per_node", must_be_equal, "both arms need the same number of GPUs"},
+              "imported records may say so: other flags are another workload", true},
+    FieldRule{"nodes", must_be_equal, "both arms need the same number of nodes", true},
+    FieldRule{"gpus_per_node", must_be_equal, "both arms need the same number of GPUs", true},
     FieldRule{"isa", explained_by_the_arm, "the library picks it by the CPU it sees"},
     FieldRule{"governor", explained_by_the_arm, "a guest has no governor of its own"},
     FieldRule{"smt", explained_by_the_arm, "a guest sees the threads it was given"},
@@ -76,7 +76,7 @@ std::vector<FieldRule> all_rules() {
   for (const auto& rule : fact_rules) {
     if (rule.field == "nodes") {
       for_each_field<Workload>([&rules](const auto& field) {
-        if (field.is.guard) { rules.push_back({field.name, *field.is.guard, field.is.why}); }
+        if (field.is.guard) { rules.push_back({field.name, *field.is.guard, field.is.why, true}); }
       });
     }
     rules.push_back(rule);
@@ -174,18 +174,6 @@ Values meaning_of(std::string_view field, const Values& values) {
     for (const auto& one : split(value, ',')) { all.insert(std::string(trim(one))); }
   }
   return all;
-}
-
-/// A long value (CPU flags) is cut: the JSON has all of it.
-std::string words_of_values(const Values& values) {
-  constexpr std::size_t most = 60;
-  std::string text = join({values.begin(), values.end()}, ", ");
-  if (text.size() <= most) { return text; }
-  std::size_t end = most;
-  while (end > 0 && (text[end] & 0xC0) == 0x80) {
-    --end;  // not inside a character
-  }
-  return text.substr(0, end) + "…";
 }
 
 /// Values of a field on one side.
@@ -287,6 +275,17 @@ std::string unshared_words(const FactDifference& difference) {
 
 }  // namespace
 
+std::string words_of_values(const std::set<std::string>& values) {
+  constexpr std::size_t most = 60;
+  std::string text = join({values.begin(), values.end()}, ", ");
+  if (text.size() <= most) { return text; }
+  std::size_t end = most;
+  while (end > 0 && (text[end] & 0xC0) == 0x80) {
+    --end;  // not inside a character
+  }
+  return text.substr(0, end) + "…";
+}
+
 bool are_equal(std::string_view field, const std::set<std::string>& ours,
                const std::set<std::string>& theirs) {
   return meaning_of(field, ours) == meaning_of(field, theirs);
@@ -336,6 +335,21 @@ std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_
   return found;
 }
 
+void read_as_change(std::vector<FactDifference>& differences, const std::set<std::string>& meant) {
+  for (auto& difference : differences) {
+    auto field = difference.field;
+    if (field.starts_with(host_prefix)) { field.erase(0, host_prefix.size()); }
+    const auto rule = std::ranges::find(field_rules(), field, &FieldRule::field);
+    if (!forbids(difference) || rule == field_rules().end() || rule->of_work) { continue; }
+    if (meant.contains(field)) {
+      difference.rule = explained_by_the_arm;
+      difference.why = "it was meant to change";
+    } else {
+      difference.rule = part_of_the_change;
+    }
+  }
+}
+
 std::string to_sentence(const FactDifference& difference, const std::string& baseline,
                         const std::string& candidate) {
   auto values = unshared_words(difference);
@@ -350,6 +364,7 @@ std::string to_sentence(const FactDifference& difference, const std::string& bas
   }
   const char* meaning = difference.rule == must_be_equal          ? "it must be equal"
                         : difference.rule == explained_by_the_arm ? "explained by the arm"
+                        : difference.rule == part_of_the_change   ? "part of what changed"
                                                                   : "informative";
   return fmt::format("{} differs: {} ({}: {})", difference.field, values, meaning, difference.why);
 }

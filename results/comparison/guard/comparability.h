@@ -19,6 +19,7 @@ struct FieldRule {
   std::string_view field;  ///< key of a fingerprint
   FactRule rule;
   std::string_view why;
+  bool of_work = false;  ///< it says what was done and by what share of the machine, not on which system
 };
 
 /// The guard's table: every fact that has a rule.
@@ -53,12 +54,19 @@ bool are_equal(std::string_view field, const std::set<std::string>& ours,
 /// differently on purpose; what follows from them is explained.
 std::vector<FactDifference> differences(const ComparedFacts& compared, bool one_arm = false,
                                         const std::set<std::string>& changed = {});
+/// Between two labels, dates, hosts or experiments of one arm the question is what changed: there facts of
+/// the system that must else be equal are part of the answer, or explained where `meant` has them. Facts of
+/// the work stay as they are.
+void read_as_change(std::vector<FactDifference>& differences, const std::set<std::string>& meant);
 /// Differences of two trials.
 std::vector<FactDifference> differences(const Facts& baseline, const Facts& candidate, bool one_arm = false,
                                         const std::set<std::string>& changed = {});
 /// "driver differs: 470 in bare_metal, 580 in vm (…why, and what follows)".
 std::string to_sentence(const FactDifference& difference, const std::string& baseline,
                         const std::string& candidate);
+
+/// Values for people; long ones are cut.
+std::string words_of_values(const std::set<std::string>& values);
 
 /// Whether this difference forbids the comparison.
 bool forbids(const FactDifference& difference);

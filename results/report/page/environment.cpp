@@ -14,6 +14,8 @@ std::string rule_words(FactRule rule) {
       return "must be equal";
     case FactRule::explained_by_the_arm:
       return "explained by the arm";
+    case FactRule::part_of_the_change:
+      return "part of what changed";
     case FactRule::informative:
       break;
   }

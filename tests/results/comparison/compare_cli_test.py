@@ -72,6 +72,31 @@ def sides(folder):
     assert "allowed" in run("compare", "--db", db, "--baseline", "colour:red", "--candidate", "vm", status=2).stderr
 
 
+def upgrades(folder):
+    """Between two labels what changed of the system is part of the answer; other work is not comparable."""
+    def pairs(label, level, **environment):
+        head = {"record": "experiment", "experiment": label, "scenario": "s", "label": label, "boot_id": None,
+                "started_at": "2026-11-01T00:00:00Z"}
+        return [head] + [trial(label, arm, level + 0.1 * k, pair=k, environment=environment)
+                         for k in (1, 2, 3, 4) for arm in ("bare_metal", "vm")]
+
+    db = database(folder, "upgrades", pairs("before", 100, kernel="6.1", driver="550") + pairs("after", 90, kernel="6.12", driver="550")
+                  + pairs("other", 90, kernel="6.1", driver="550", workload_flags="--fp16"))
+    between = ("--baseline", "label:before", "--candidate", "label:after")
+    vm = compare(db, *between)[1]
+    assert (vm["arm"], vm["verdict"]) == ("vm", "worse") and "changed:kernel" in vm["flags"], vm
+    assert abs(vm["ci_high"] - 0.9) < 0.01, vm
+    assert [one["rule"] for one in vm["differences"]] == ["part_of_the_change"], vm["differences"]
+    assert "also changed, and part of the figure: kernel (6.1 → 6.12)" in run("compare", "--db", db, *between).stdout
+    meant = compare(db, *between, "--changed", "kernel,driver")[1]
+    assert meant["verdict"] == "worse" and not any(flag.startswith("changed:") for flag in meant["flags"]), meant
+    assert meant["differences"][0]["rule"] == "explained_by_the_arm", meant
+    flags = compare(db, "--baseline", "label:before", "--candidate", "label:other")[0]
+    assert flags["verdict"] == "not_comparable" and "differs:workload_flags" in flags["flags"], flags
+    assert "did you mean kernel?" in run("compare", "--db", db, *between, "--changed", "kernal", status=2).stderr
+    assert "two labels" in run("compare", "--db", db, "--changed", "kernel", status=2).stderr
+
+
 def expectations(folder):
     """A VM 10 % slower: worse by the usual margin, as expected by a scenario that allows 15 %."""
     pairs = [trial("e", arm, (100 if arm == "bare_metal" else 90) + 0.1 * k * (1 if arm == "vm" else -1), pair=k)
@@ -317,7 +342,7 @@ def units(folder):
 
 
 with tempfile.TemporaryDirectory() as temporary:
-    for check in (sides, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers, probes_alone,
+    for check in (sides, upgrades, expectations, planted_causes, predictions, forced, neighbours, changed_keys, schedulers, probes_alone,
                   gpus_of_one_node, terminal, units):
         check(temporary)
         print("passed:", check.__name__)
