@@ -48,8 +48,8 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
   std::map<std::pair<std::string, bool>, std::string> present;
   using Key = std::tuple<std::string, std::string, std::string, std::string, std::string, bool>;
   std::map<Key, std::size_t> places;
-  std::map<Key, std::string> first_sizes;  // a mean over other sizes is another figure
-  std::map<Key, std::string> first_units;  // and so is one in another unit
+  // A mean over other sizes, with other settings or in another unit is another figure of the same name.
+  std::map<Key, std::string> first_sizes, first_apart, first_units;
   std::vector<Series> all;
   for (const auto& night : nights) {
     const auto of_night = figures_of.find(night.number);
@@ -60,17 +60,15 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
     present[{night.scenario, imported}] = version;
     for (const auto* figure : of_night->second) {
       Key key{night.scenario, version, figure->case_name, figure->arm, figure->figure, imported};
-      auto name = figure->figure;
+      auto& name = std::get<4>(key);
+      const auto keep_apart = [&](auto& first, const std::string& value, const std::string& ending) {
+        if (first.try_emplace(key, value).first->second != value) { name += ending; }
+      };
       const auto sizes = sorted_sizes(figure->sizes);
-      if (first_sizes.try_emplace(key, sizes).first->second != sizes) {
-        name += "." + (sizes.empty() ? "no-size" : sizes);
-        std::get<4>(key) = name;
-      }
-      if (first_units.try_emplace(key, figure->unit).first->second != figure->unit) {
-        name += " in " + figure->unit;
-        std::get<4>(key) = name;
-      }
-      const auto [place, fresh] = places.try_emplace(std::move(key), all.size());
+      keep_apart(first_sizes, sizes, "." + (sizes.empty() ? "no-size" : sizes));
+      keep_apart(first_apart, figure->apart, figure->apart.empty() ? ".not-said" : figure->apart);
+      keep_apart(first_units, figure->unit, " in " + figure->unit);
+      const auto [place, fresh] = places.try_emplace(key, all.size());
       if (fresh) {
         all.push_back({night.scenario, version, true, imported, false, figure->case_name, figure->arm, name,
                        figure->unit});

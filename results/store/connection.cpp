@@ -16,6 +16,7 @@
 #include "common/text/printable.h"
 #include "results/store/canonical_json.h"
 #include "results/store/own_journal.h"
+#include "results/store/probe_settings.h"
 #include "results/store/schema/schema.h"
 
 namespace virtrain::results {
@@ -64,6 +65,23 @@ std::pair<ErrorCode, std::string> advice(int code) {
       return {ErrorCode::bad_input, "the schema refuses this row; nothing of this step was stored"};
     default:
       return {ErrorCode::io, "nothing of this step was stored"};
+  }
+}
+
+/// Version 9 left the settings of a probe in the words of its source.
+void fill_probe_settings(SQLite::Database& database) {
+  SQLite::Statement row(database, "SELECT rowid, name, detail FROM probe WHERE detail IS NOT NULL");
+  SQLite::Statement update(database, "UPDATE probe SET settings = ?2 WHERE rowid = ?1");
+  while (row.executeStep()) {
+    Probe probe;
+    probe.name = row.getColumn(1).getString();
+    probe.detail = parse_json_or_null(row.getColumn(2).getString());
+    const auto settings = stored_settings(probe);
+    if (settings.is_null()) { continue; }
+    update.bind(1, row.getColumn(0).getInt64());
+    update.bind(2, canonical_json(settings));
+    update.exec();
+    update.reset();
   }
 }
 
@@ -421,6 +439,7 @@ void Store::Connection::migrate(Mode mode) {
     clock_->begin_step();
     version = migrate_from(version, *database_);
   }
+  fill_probe_settings(*database_);
   database_->exec(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", application_id, schema_version));
   scope.commit();

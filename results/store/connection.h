@@ -204,11 +204,13 @@ class Store::Connection {
   bool in_transaction_ = false;
 };
 
-/// "INSERT INTO table (KEY, columns…) VALUES (?, …)": the SQL for a record behind its foreign key.
+/// "INSERT INTO table (KEY, columns…) VALUES (?, …)": the SQL for a record behind its foreign key and what
+/// else of the row is not in it ("a, b").
 template <typename Record>
 std::string insert_sql(const std::string& table, const std::string& key) {
   std::string columns = key;
   std::string marks = "?";
+  for (const char c : key) { marks += c == ',' ? ", ?" : ""; }
   const Record record{};
   visit_columns(record, [&](const char* name, const auto&) {
     columns += std::string(", \"") + name + "\"";

@@ -34,8 +34,10 @@ struct NightFigure {
   std::string unit = {};
   double value = 0;
   std::string sizes = {};  ///< of messages, in bytes, that a probe's mean is over: "1024,8", in any order
+  std::string apart =
+      {};  ///< what tells it from another of its name, which may be alone: ".2-nodes.in-place"
 };
-BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value, sizes))
+BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value, sizes, apart))
 
 /// Rows that thin_nights() removed.
 struct Thinned {

@@ -5,6 +5,7 @@
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "results/store/connection.h"
+#include "results/store/probe_settings.h"
 #include "sql_embedded.h"
 
 namespace virtrain::results {
@@ -203,9 +204,7 @@ void Store::add_event(const std::string& experiment, const Event& event) {
     Event shown = event;
     shown.message = printable(event.message);
     static const std::string sql = insert_sql<Event>("event", "experiment_number, trial_id");
-    // insert_sql has one mark for the key; an event has two.
-    static const std::string two_keys = sql.substr(0, sql.size() - 1) + ", ?)";
-    connection_->query(two_keys)
+    connection_->query(sql)
         .bind(connection_->experiment_number(experiment))
         .bind(event.trial)
         .bind_columns(shown)
@@ -215,9 +214,11 @@ void Store::add_event(const std::string& experiment, const Event& event) {
 
 void Store::add_probes(const std::string& experiment, std::span<const Probe> probes) {
   connection_->in_transaction("store probes of " + experiment, [&] {
-    static const std::string sql = insert_sql<Probe>("probe", "experiment_number");
+    static const std::string sql = insert_sql<Probe>("probe", "experiment_number, settings");
     const std::int64_t number = connection_->experiment_number(experiment);
-    for (const auto& probe : probes) { connection_->query(sql).bind(number).bind_columns(probe).run(); }
+    for (const auto& probe : probes) {
+      connection_->query(sql).bind(number).bind(stored_settings(probe)).bind_columns(probe).run();
+    }
   });
 }
 

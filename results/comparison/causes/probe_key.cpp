@@ -13,24 +13,6 @@
 namespace virtrain::results {
 namespace {
 
-using nlohmann::json;
-
-/// Members of a detail that are settings wherever they stand: the reduction and root of a collective, and the
-/// place of a test of ReFrame.
-constexpr std::array plain_settings = {"operation", "root", "system", "partition", "environ"};
-/// Keys by which rows that older versions imported tell figures apart.
-constexpr std::array older_settings = {std::pair{"nvbandwidth", "test"}, std::pair{"perfkit", "labels"}};
-
-std::string setting_text(const json& value) {
-  return value.is_string() ? value.get<std::string>() : dump_json(value);
-}
-
-/// Whether it is the value that nearly all collectives have, which some sources leave out.
-bool is_usual(const std::string& name, const std::string& text) {
-  return text.empty() || (name == "operation" && (text == "sum" || text == "none")) ||
-         (name == "root" && text == "-1");
-}
-
 double mean_of(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) { sum += value; }
@@ -102,43 +84,14 @@ void add_side(const std::vector<const Probe*>& probes, const char* side, std::ve
 
 }  // namespace
 
-ProbeSettings settings_of(const Probe& probe) {
-  ProbeSettings settings;
-  const auto add = [&](const std::string& name, const json& value) {
-    if (value.is_null()) { return; }
-    const auto text = setting_text(value);
-    if (!is_usual(name, text)) { settings[name] = text; }
-  };
-  for (const char* name : plain_settings) { add(name, member(probe.detail, name)); }
-  const auto& said = member(probe.detail, "settings");
-  if (said.is_object()) {
-    for (const auto& [name, value] : said.items()) { add(name, value); }
-    return settings;
-  }
-  const auto source = text_in(probe.detail, "source");
-  const auto benchmark = text_in(probe.detail, "benchmark");
-  if (const auto colon = benchmark.find(':'); source == "superbench" && colon != std::string::npos) {
-    add("run", benchmark.substr(colon + 1));
-  }
-  for (const auto& [tool, name] : older_settings) {
-    // The test's name adds nothing where the figure has that name.
-    if (source == tool && text_in(probe.detail, name) != probe.name) {
-      add(name, member(probe.detail, name));
-    }
-  }
-  return settings;
-}
-
 ProbeKey key_of(const Probe& probe) {
   ProbeKey key{probe.name,
                probe.data_type,
-               "",
+               side_of(probe),
                probe.unit,
                probe.nodes.value_or(-1),
                probe.ranks.value_or(-1),
                probe.size_bytes.value_or(-1)};
-  const auto& in_place = member(probe.detail, "in_place");
-  if (in_place.is_boolean()) { key.side = in_place.get<bool>() ? "in place" : "out of place"; }
   key.settings = settings_of(probe);
   return key;
 }

@@ -6,14 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "results/store/records.h"
+#include "results/store/probe_settings.h"
 
 namespace virtrain::results {
-
-/// Settings of a figure's measurement, by name: {"engine": "SM"}. Readers put them into a probe's detail as
-/// "settings"; for older rows they come from the source's own keys there.
-using ProbeSettings = std::map<std::string, std::string>;
-ProbeSettings settings_of(const Probe& probe);
 
 /// "SM", "gdr-only operation=alltoall": for people, short enough for a table.
 std::string settings_words(const ProbeSettings& settings);

@@ -122,6 +122,9 @@ WHERE t.status = 'finished' AND t.valid = 1 AND t.throughput IS NOT NULL AND t.a
 GROUP BY e.id, e.scenario, e.label, t."case", t.pair, t.unit
 HAVING count(DISTINCT t.arm) = 2;
 
+-- What tells a probe's figure from others, beside its own columns.
+ALTER TABLE probe ADD COLUMN settings TEXT CHECK (settings IS NULL OR json_valid(settings));
+
 -- Every measured value with its name, unit, scope and settings. Two of them are the same figure only if all of that is.
 CREATE VIEW v_figure AS
 SELECT e.id AS experiment, t.id AS trial_id, t."case" AS case_name, t.arm, t.pair, 'trial' AS scope, NULL AS tenant,
@@ -145,7 +148,7 @@ JOIN experiment e ON e.number = t.experiment_number WHERE r.step_p99_seconds IS 
 UNION ALL
 SELECT e.id, NULL, NULL, p.arm, NULL, 'node', NULL, NULL, p.node, p.name, p.unit, p.value,
        json_object('transport', p.transport, 'data_type', p.data_type, 'nodes', p.nodes, 'ranks', p.ranks,
-                   'size_bytes', p.size_bytes, 'source', json_extract(p.detail, '$.settings'))
+                   'size_bytes', p.size_bytes, 'device', json_extract(p.detail, '$.device'), 'source', json(p.settings))
 FROM probe p JOIN experiment e ON e.number = p.experiment_number;
 
 -- The keys of a scenario with their values for one trial, or for one tenant of it: what is stored of them.

@@ -100,7 +100,7 @@ TEST_CASE("that KVM became emulation is a suspect, and so is the batch, of impor
     trial.status = Status::finished;
     trial.virtualization = night < 20 ? "kvm" : "tcg";
     trial.batch_size = night < 20 ? 8 : 4;
-    trial.images_per_second = (night < 20 ? 950 : 50) * (1 + 0.001 * (night % 3 - 1));
+    trial.throughput = of_images((night < 20 ? 950 : 50) * (1 + 0.001 * (night % 3 - 1)));
     store.import_trial(trial);
   }
   const auto log = read_changes(store);
@@ -226,6 +226,33 @@ TEST_CASE("a mean over other sizes of messages is another series") {
   CHECK(log.changes.empty());
   CHECK(series_named(log, "quickstart/vm/probe.all_reduce").nights.size() == 13);
   CHECK(series_named(log, "quickstart/vm/probe.all_reduce.1024+1048576").nights.size() == 5);
+}
+
+TEST_CASE("probes of other nodes, and in place and out of place, are series of their own") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  for (int night = 0; night < 18; ++night) {
+    add_night(store, night, 950);
+    std::vector<Probe> probes;
+    for (const bool in_place : {false, true}) {
+      // Until night 9 on two nodes, from there on on four, which are half as fast.
+      Probe probe{.name = "all_reduce", .arm = "vm", .nodes = night < 9 ? 2 : 4, .ranks = 4, .unit = "B/s"};
+      probe.value = (night < 9 ? 2e9 : 1e9) * (in_place ? 3 : 1) * (1 + 0.001 * (night % 5));
+      probe.detail = {{"in_place", in_place}};
+      probes.push_back(probe);
+    }
+    store.add_probes(fmt::format("night-{:03}", night), probes);
+  }
+  const auto log = read_changes(store);
+  CHECK(log.changes.empty());
+  for (const auto& [name, value] : {std::pair("", 6e9),
+                                    {".2-nodes.out-of-place", 2e9},
+                                    {".4-nodes.in-place", 3e9},
+                                    {".4-nodes.out-of-place", 1e9}}) {
+    const auto& series = series_named(log, std::string("quickstart/vm/probe.all_reduce.4") + name);
+    CHECK(series.nights.size() == 9);
+    CHECK(series.values.at(0) == Approx(value).epsilon(0.01));
+  }
 }
 
 TEST_CASE("imported nights are series of their own beside those that ran here") {

@@ -3,6 +3,7 @@
 
 #include "results/comparison/causes/probe_key.h"
 #include "results/exchange/exporters/exporters.h"
+#include "results/exchange/exporters/view_row.h"
 #include "results/reading/read_comparison.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/render.h"
@@ -211,6 +212,55 @@ TEST_CASE("rows that older versions imported are told apart by what their tools 
   CHECK(probe_figures({tcp, shm}).size() == 2);
   shm.arm = "bare_metal";
   CHECK(probe_figures({tcp, shm}).size() == 1);
+}
+
+TEST_CASE("v_figure, nights and comparisons tell figures of probes apart by the same settings") {
+  const Probe plain{.name = "all_reduce",
+                    .arm = "vm",
+                    .data_type = "float",
+                    .nodes = 2,
+                    .ranks = 4,
+                    .size_bytes = 8,
+                    .value = 1e9,
+                    .unit = "B/s"};
+  std::vector<Probe> probes{plain};
+  const auto add = [&](auto&& change) {
+    probes.push_back(plain);
+    probes.back().value = 1e9 * static_cast<double>(probes.size());
+    change(probes.back());
+  };
+  add([](Probe& one) { one.nodes = 4; });
+  add([](Probe& one) { one.nodes = {}; });
+  add([](Probe& one) { one.ranks = 8; });
+  add([](Probe& one) { one.data_type = "half"; });
+  add([](Probe& one) { one.transport = "tcp"; });
+  add([](Probe& one) { one.unit = "s"; });
+  for (const auto* detail :
+       {R"({"in_place":true})", R"({"in_place":false})", R"({"operation":"max"})", R"({"root":0})",
+        R"({"settings":{"engine":"SM"}})", R"({"settings":{"engine":"copy engine"}})", R"({"device":"A100"})",
+        R"({"source":"nvbandwidth","test":"host_to_device_memcpy_sm"})"}) {
+    add([&](Probe& one) { one.detail = nlohmann::json::parse(detail); });
+  }
+  const auto different = probes.size();
+  add([](Probe& one) { one.detail = {{"operation", "sum"}, {"driver", "550.1"}}; });  // as `plain`
+  CHECK(probe_figures(probes).size() == different);
+  const TemporaryFolder folder;
+  Store store(folder.path / "r.db");
+  store.add_experiment(an_experiment("e"));
+  store.add_probes("e", probes);
+  std::set<std::string> figures;
+  for_each_row(store.view("v_figure", {"e"}), [&](const ViewRow& row) {
+    figures.insert(row.text("name") + row.text("unit") + row.text("settings"));
+  });
+  CHECK(figures.size() == different);
+  const auto of_night = store.night_figures();
+  CHECK(of_night.size() == different);
+  for (const auto& figure : of_night) {
+    const bool is_of_both = figure.value == Approx(1e9 * static_cast<double>(1 + probes.size()) / 2);
+    const bool is_of_one =
+        std::ranges::any_of(probes, [&](const Probe& one) { return one.value == figure.value; });
+    CHECK((is_of_one || is_of_both));
+  }
 }
 
 TEST_CASE("ReFrame's variables of one GPU and of the whole job are one trial") {

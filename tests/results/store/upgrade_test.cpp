@@ -170,6 +170,30 @@ TEST_CASE("figures have a unit, a scope and settings, and settings are rows") {
       Texts{"workload.backend=cpu", "workload.batch_size=4", "workload.precision=fp32", "workload.steps=2"});
 }
 
+TEST_CASE("an upgrade reads what told figures of probes apart from the words of their sources") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  {
+    SQLite::Database old(file, SQLite::OPEN_READWRITE);
+    for (const auto* detail : {R"({"source":"nvbandwidth","test":"host_to_device_memcpy_ce"})",
+                               R"({"source":"nvbandwidth","test":"host_to_device_memcpy_sm"})",
+                               R"({"in_place":true})", R"([7])"}) {
+      SQLite::Statement insert(old,
+                               "INSERT INTO probe (experiment_number, name, arm, value, unit, detail) VALUES "
+                               "(1, 'told_apart', 'vm', 1, 'B/s', ?)");
+      insert.bind(1, detail);
+      insert.exec();
+    }
+  }
+  { const Store upgraded(file); }
+  const SQLite::Database database(file);
+  CHECK(texts_of(database,
+                 "SELECT coalesce(json_extract(settings, '$.source'), 'none') FROM v_figure WHERE name = "
+                 "'told_apart' ORDER BY 1") ==
+        std::vector<std::string>{"none", R"({"side":"in place"})", R"({"test":"host_to_device_memcpy_ce"})",
+                                 R"({"test":"host_to_device_memcpy_sm"})"});
+}
+
 TEST_CASE("an upgrade that fails leaves the old version whole") {
   const TemporaryFolder folder;
   const auto file = make_old(folder.path);
