@@ -50,6 +50,21 @@ nlohmann::json message_json(const Record& record) {
   return fields;
 }
 
+template <DescribedRecord Record>
+nlohmann::json settings_json(const Record& record);
+
+/// One value as a setting: of a record in it the settings alone.
+template <typename Value>
+nlohmann::json setting_json(const Value& value) {
+  if constexpr (is_optional<Value>) {
+    return value ? setting_json(*value) : nlohmann::json();
+  } else if constexpr (DescribedRecord<Value>) {
+    return settings_json(value);
+  } else {
+    return value_json(value);
+  }
+}
+
 /// The settings of a record, those that a scenario may say, by their names;
 /// absent ones are left out.
 template <DescribedRecord Record>
@@ -57,7 +72,7 @@ nlohmann::json settings_json(const Record& record) {
   auto settings = nlohmann::json::object();
   for_each_field<Record>([&](const auto& field) {
     if (field.is.key == nullptr) { return; }
-    if (auto value = value_json(record.*field.member); !value.is_null()) {
+    if (auto value = setting_json(record.*field.member); !value.is_null()) {
       settings[field.name] = std::move(value);
     }
   });

@@ -362,6 +362,7 @@ nlohmann::json to_json(const Plan& plan) {
                       {"nodes", placement.nodes()},
                       {"oversubscribed", placement.oversubscribed},
                       {"estimate_seconds", trial.estimate_seconds},
+                      {"guest", settings_json(placement.guest)},
                       {"tenants", std::move(tenants)}});
   }
   nlohmann::json arms = nlohmann::json::array();

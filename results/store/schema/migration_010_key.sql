@@ -157,6 +157,11 @@ SELECT e.id AS experiment, t.id AS trial_id, t."case" AS case_name, t.arm, t.pai
        CAST(p.value AS TEXT) AS value
 FROM trial t JOIN experiment e ON e.number = t.experiment_number, json_each(t.point) p
 UNION ALL
+SELECT e.id, t.id, t."case", t.arm, t.pair, NULL, substr(s.fullkey, 3), CAST(s.atom AS TEXT)
+FROM experiment e, json_each(e.plan, '$.trials') p, json_tree(CASE p.type WHEN 'object' THEN p.value END, '$.guest') s
+JOIN trial t ON t.experiment_number = e.number AND t.trial_order = json_extract(CASE p.type WHEN 'object' THEN p.value END, '$.order')
+WHERE s.atom IS NOT NULL
+UNION ALL
 SELECT e.id, t.id, t."case", t.arm, t.pair, w.tenant_index, 'workload.' || s.key, CAST(s.value AS TEXT)
 FROM tenant w JOIN trial t ON t.id = w.trial_id JOIN experiment e ON e.number = t.experiment_number, json_each(w.workload) s
 WHERE s.type NOT IN ('null', 'object', 'array')

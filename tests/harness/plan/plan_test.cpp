@@ -455,6 +455,9 @@ TEST_CASE("JSON has the fields that outside tests rely on") {
   CHECK(trial["nodes"] == 2);
   CHECK(trial["oversubscribed"] == false);
   CHECK(trial["estimate_seconds"].is_number());
+  CHECK(trial["guest"]["vcpus"] == 4);
+  CHECK(trial["guest"]["pinning"] == "cores");
+  CHECK(trial["guest"]["network"].is_object());
   const auto& tenant = trial["tenants"][0];
   CHECK(tenant["name"] == "a");
   CHECK(tenant["gpus_per_node"] == 1);

@@ -194,6 +194,32 @@ TEST_CASE("an upgrade reads what told figures of probes apart from the words of 
                                  R"({"test":"host_to_device_memcpy_sm"})"});
 }
 
+TEST_CASE("settings of guests are rows of the trials that had them") {
+  const TemporaryFolder folder;
+  const auto file = folder.path / "r.db";
+  Store store(file);
+  auto experiment = an_experiment("e");
+  experiment.plan = nlohmann::json::parse(
+      R"({"trials":[{"order":1,"guest":{"vcpus":2,"pinning":"cores","network":{"queues":4}}},)"
+      R"({"order":2,"guest":{"vcpus":8}}, "odd", 7]})");
+  store.add_experiment(experiment);
+  for (const int order : {1, 2}) {
+    auto trial = a_trial("e", "c", order == 1 ? "vm" : "vm-large", 1);
+    trial.order = order;
+    store.import_trial(trial);
+  }
+  for (const auto* odd : {R"({"trials":7})", R"([1])", R"({"trials":{"a":{"guest":3}}})"}) {
+    experiment.id = odd;
+    experiment.plan = nlohmann::json::parse(odd);
+    store.add_experiment(experiment);
+    add_finished(store, odd, "c", "vm", 1, 5);
+  }
+  const SQLite::Database database(file);
+  CHECK(texts_of(database, "SELECT arm || ' ' || key || '=' || value FROM v_setting ORDER BY 1") ==
+        std::vector<std::string>{"vm guest.network.queues=4", "vm guest.pinning=cores", "vm guest.vcpus=2",
+                                 "vm-large guest.vcpus=8"});
+}
+
 TEST_CASE("an upgrade that fails leaves the old version whole") {
   const TemporaryFolder folder;
   const auto file = make_old(folder.path);
