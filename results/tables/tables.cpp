@@ -61,7 +61,7 @@ constexpr ColumnOf<T> trial_columns[] = {
     {"nodes", "nodes", [](const T& of) { return cell(of.trial.nodes); }, true},
     {"status", "status", [](const T& of) { return cell(to_string(of.trial.status)); }},
     {"images_per_second", "images/s",
-     [](const T& of) { return throughput_cell(in_images(of.trial.throughput)); }, true},
+     [](const T& of) { return throughput_cell(in_images(of.trial.throughput)); }, true, true},
     {"throughput", "throughput",
      [](const T& of) { return other_unit_cell(value_of(of.trial.throughput), unit_of(of.trial.throughput)); },
      true, true},

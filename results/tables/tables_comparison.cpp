@@ -65,7 +65,7 @@ constexpr ColumnOf<A> arm_columns[] = {
     {"nodes", "nodes", [](const A& of) { return cell(of.arm->nodes); }, true},
     {"runs", "runs", [](const A& of) { return cell(of.arm->runs); }, true},
     {"images_per_second", "images/s",
-     [](const A& of) { return throughput_cell(in_images(of.arm->throughput, of.arm->unit)); }, true},
+     [](const A& of) { return throughput_cell(in_images(of.arm->throughput, of.arm->unit)); }, true, true},
     {"tenants", "of each tenant", [](const A& of) { return tenants_cell(of.arm->tenants); }, true},
     {"speedup", "speedup", [](const A& of) { return cell(scaling_of(of, &Scaling::speedup), 3); }, true},
     {"ideal", "ideal",
