@@ -265,7 +265,7 @@ TEST_CASE("other arms can be compared, one case alone, with another margin") {
 // One test a row of the guard's table: the section names the field.
 TEST_CASE("the comparability guard holds for every field of its table") {
   std::set<std::string> seen;
-  for (const auto& [field, rule, why] : field_rules()) {
+  for (const auto& [field, rule, why, of_work] : field_rules()) {
     DYNAMIC_SECTION(field << " " << to_string(rule)) {
       CHECK(seen.insert(std::string(field)).second);
       CHECK_FALSE(why.empty());
@@ -291,6 +291,16 @@ TEST_CASE("the comparability guard holds for every field of its table") {
       CHECK((only(data).verdict == Verdict::equivalent) == (rule == FactRule::informative));
       data.facts = {{"c", "bare_metal", std::string(field), "7"}};
       CHECK((only(data).verdict == Verdict::equivalent || data.rows[0].nodes == 1));
+      // Between two labels a fact of the system is part of what changed; another work stays another work.
+      for (const auto* prefix : {"", "host."}) {
+        std::vector<FactDifference> change{
+            {prefix + std::string(field), FactRule::must_be_equal, {"7"}, {"8"}}};
+        read_as_change(change, {});
+        CHECK(change[0].rule == (of_work ? FactRule::must_be_equal : FactRule::part_of_the_change));
+        change[0].rule = FactRule::must_be_equal;
+        read_as_change(change, {std::string(field)});
+        CHECK(change[0].rule == (of_work ? FactRule::must_be_equal : FactRule::explained_by_the_arm));
+      }
     }
   }
 }
