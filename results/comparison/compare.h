@@ -97,6 +97,9 @@ struct CaseComparison {
   Settings settings = {};     ///< where pairs were looked at early, those of the last look
   std::optional<Looks> looks = {};  ///< where they were
   bool paired = false;
+  bool pairs_follow_each_other = false;
+  bool forced = false;     ///< the verdict was given although facts differ that must not
+  bool published = false;  ///< imported rows that do not say what was virtual
   Unit unit = Unit::trial;
   std::optional<std::int64_t> n = {};  ///< complete pairs
   std::optional<std::int64_t> dropped_pairs = {};
@@ -109,16 +112,13 @@ struct CaseComparison {
   std::optional<RatioTest> test = {};  ///< none where one side has no data
   std::optional<std::int64_t> further_pairs = {};
   std::optional<double> lag1 = {};  ///< autocorrelation of neighbouring pairs
-  bool pairs_follow_each_other = false;
   std::optional<WelchTest> welch = {};
   std::optional<FiellerInterval> fieller = {};
   std::optional<double> ratio_of_means = {};  ///< where unpaired
   std::optional<double> p_worse_holm = {};    ///< of test->p_worse, corrected for all cases of the comparison
-  bool forced = false;                        ///< the verdict was given although facts differ that must not
   Verdict verdict = Verdict::inconclusive;
   /// too_few_pairs, too_few_runs, too_few_sessions, pooled_looks, no_data, emulated, differs or empty
   std::string reason = {};
-  bool published = false;               ///< imported rows that do not say what was virtual
   std::vector<std::string> flags = {};  ///< words for programs: zero_variance, emulated, unpaired_left_out, …
   std::vector<std::string> notes = {};  ///< sentences for people
   std::vector<FactDifference> differences = {};

@@ -550,7 +550,7 @@ class Run(CommandLine):
         complete = self.succeed("run", "--resume", first, "--db", self.database)
         self.assertEqual(complete.out, f"all pairs of {first} have finished: there is nothing to run\n")
         with contextlib.closing(sqlite3.connect(self.database)) as database, database:
-            database.execute("UPDATE trial SET status = 'failed', images_per_second = NULL WHERE pair = 2 AND arm = 'again'")
+            database.execute("UPDATE trial SET status = 'failed', throughput = NULL, unit = NULL WHERE pair = 2 AND arm = 'again'")
         rest = self.succeed("run", "--resume", first[:12], "--wait", "--db", self.database)
         second = rest.err.splitlines()[0]
         rows = self.succeed("export", "--db", self.database, "--experiment", second).out.splitlines()

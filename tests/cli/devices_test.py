@@ -162,7 +162,7 @@ class StudyPlan(unittest.TestCase):
         # Of each pair B V V B …, the GPUs go to VMs and come back three times in six pairs: cases of 2, 2, 4, 1, 2 and 4 GPUs.
         self.assertEqual(plan["device_bindings"], 2 * 3 * (2 + 2 + 4 + 1 + 2 + 4))
         table = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA).out
-        self.assertRegex(table, r"90 device rebinds, about \d+ h")
+        self.assertRegex(table, r"90 device rebinds, .+ to \d+ h")
 
     def test_the_xml_of_each_vm(self):
         plan = virtrain("plan", SCENARIOS / "dell-r750xa.yaml", "--inventory", R750XA, "--format", "json", "--xml").json()

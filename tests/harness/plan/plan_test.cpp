@@ -255,7 +255,7 @@ TEST_CASE("of cases that lack the same the largest demand is told, and how many 
   CHECK(std::count(all.begin(), all.end(), '\n') == 2);
 }
 
-TEST_CASE("a plan has a line a case, with its arms, pairs and the range of its time; or a line a trial") {
+TEST_CASE("a plan has a line a case, with its arms, pairs and the range of its time, or a line a trial") {
   const auto plan =
       make_plan(scenario(one_node + ", {name: two, tenants: [{nodes: 2}]}", "pairs: 3\n"), host(1, 8), true);
   const auto cases = to_table(plan, false), trials = to_table(plan, true);

@@ -80,7 +80,7 @@ def upgrades(folder):
         return [head] + [trial(label, arm, level + 0.1 * k, pair=k, environment=environment)
                          for k in (1, 2, 3, 4) for arm in ("bare_metal", "vm")]
 
-    db = database(folder, "upgrades", pairs("before", 100, kernel="6.1", driver="550") + pairs("after", 90, kernel="6.12", driver="550")
+    db = database(folder, "upgrades", pairs("before", 100, kernel="6.1", driver="550", workload_flags="--fp32") + pairs("after", 90, kernel="6.12", driver="550", workload_flags="--fp32")
                   + pairs("other", 90, kernel="6.1", driver="550", workload_flags="--fp16"))
     between = ("--baseline", "label:before", "--candidate", "label:after")
     vm = compare(db, *between)[1]

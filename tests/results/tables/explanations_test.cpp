@@ -68,7 +68,7 @@ TEST_CASE("causes never cost more than the gap") {
                  Contains("probes: [triad, gemm]"));
 }
 
-TEST_CASE("the largest gap comes first; noise, emulation and facts that differ are a line each") {
+TEST_CASE("the largest gap comes first, and noise, emulation and facts that differ are a line each") {
   auto emulated = a_gap("slow", 0.01, {}, stolen(0.5));
   emulated.reason = "emulated";
   auto level = a_gap("level", 0.997, {}, {});
