@@ -49,7 +49,7 @@ std::optional<Moment> moment_of(std::string_view text) {
                                     std::chrono::day(static_cast<unsigned>(part(8, 2)));
   const std::int64_t days = day.time_since_epoch().count();
   constexpr std::size_t seconds_at = 17;
-  return Moment{days * 1440 + part(11, 2) * 60 + part(14, 2) - *zone,
+  return Moment{days * 1440 + std::int64_t{part(11, 2)} * 60 + part(14, 2) - *zone,
                 text.substr(seconds_at, text.size() - seconds_at - in.rest().size())};
 }
 

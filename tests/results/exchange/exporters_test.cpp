@@ -3,21 +3,12 @@
 
 #include <sstream>
 
+#include "tests/results/exchange/prometheus_page.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
 using namespace virtrain::results;
 using virtrain::test::Contains;
-
-namespace {
-
-std::string prometheus(const Store& store, const std::vector<std::string>& experiments) {
-  std::ostringstream page;
-  export_prometheus(store, experiments, page);
-  return page.str();
-}
-
-}  // namespace
 
 TEST_CASE("exports for monitoring leave out the figures of trials that do not count") {
   const TemporaryFolder folder;

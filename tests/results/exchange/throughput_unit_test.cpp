@@ -15,6 +15,7 @@
 #include "results/report/figures/figures.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"
+#include "tests/results/exchange/prometheus_page.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;
