@@ -287,10 +287,9 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     }
   }
   auto& problems = shortage.is_only_busy() ? busy_ : problems_;
-  for (auto lack : shortage.problems(inventory_.hostname)) {
-    lack.words = "case " + wanted.name + ": " + lack.words;
-    problems.push_back(std::move(lack));
-  }
+  auto lacks = shortage.problems(inventory_.hostname);
+  for (auto& lack : lacks) { lack.words = "case " + wanted.name + ": " + lack.words; }
+  problems.insert(problems.end(), lacks.begin(), lacks.end());
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
 }
 
