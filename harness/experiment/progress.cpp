@@ -6,6 +6,7 @@
 
 #include "common/system/time.h"
 #include "common/text/wrap.h"
+#include "harness/plan/node_group.h"
 
 namespace virtrain::harness {
 namespace {
@@ -52,7 +53,7 @@ std::string progress_words(const Progress& progress, std::int64_t now_ns, std::s
   const auto fits = [&](const std::string& line) { return text_width(line) < columns; };
   for (auto trial = progress.trial; !trial.empty(); trial = without_last_clause(trial)) {
     for (auto now = stage_words(progress.now); !now.empty(); now = without_last_clause(now)) {
-      const auto line = fmt::format("{}: {} ({})", trial, now, times);
+      auto line = fmt::format("{}: {} ({})", trial, now, times);
       if (fits(line)) { return line; }
     }
   }

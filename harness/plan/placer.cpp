@@ -279,6 +279,7 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
     const auto offer = offered_nics(devices, inventory_, for_vms);
     const auto per_node = static_cast<std::size_t>(devices.nics->per_node);
     std::vector<std::vector<DeviceSlot>> near;
+    near.reserve(chosen.size());
     for (const auto& [node, choice] : chosen) { near.push_back(choice.slots); }
     const auto nics = allocator.take_nics(offer, per_node, near);
     for (std::size_t i = 0; i < chosen.size(); ++i) {

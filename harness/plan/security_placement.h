@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/plan/devices/lack.h"
 #include "harness/plan/plan.h"
 
 namespace virtrain::harness {

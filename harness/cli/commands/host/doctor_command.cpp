@@ -260,6 +260,7 @@ void explain(const DoctorArguments& arguments) {
     std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::string_view(row.first.id); });
   } else {
     std::vector<std::string> ids;
+    ids.reserve(rows.size());
     for (const auto& [row, made] : rows) { ids.emplace_back(row.id); }
     std::erase_if(rows, [&](const auto& row) { return row.first.id != arguments.explained; });
     if (rows.empty()) {
