@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/guard/comparability.h"
 
