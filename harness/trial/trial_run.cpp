@@ -8,6 +8,7 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
+#include "common/text/units.h"
 #include "harness/job/programs.h"
 #include "harness/trial/node_setup.h"
 #include "harness/trial/trial_records.h"

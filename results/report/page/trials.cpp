@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "results/report/page/page.h"
 
 namespace virtrain::results {
