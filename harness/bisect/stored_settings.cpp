@@ -94,6 +94,28 @@ std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::
   return settings;
 }
 
+std::vector<Setting> settings_to_confirm(const Scenario& stored) {
+  std::vector<Setting> settings;
+  for (const auto& arm : stored.arms) {
+    for (const auto& placed : arm.cases) {
+      for (const auto& tenant : placed.tenants) {
+        for (const auto& [key, value] : values_of(placed, tenant)) {
+          add_once(settings, Setting{.key = key, .before = value, .after = value});
+        }
+      }
+    }
+  }
+  return settings;
+}
+
+std::string words_of_unconfirmed(const std::vector<Setting>& stored) {
+  std::string lines;
+  for (const auto& one : stored) { lines += "\n  " + words_of(one); }
+  return "the stored scenarios set environment variables or name files of this host, and their trials would "
+         "run with your rights; the database cannot tell whether they were recorded here or imported:" +
+         lines;
+}
+
 std::string words_of(const Setting& setting) {
   auto words = fmt::format("{}: {}", excerpt(setting.key), shown_value(setting.before));
   if (setting.before != setting.after) { words += " → " + shown_value(setting.after); }

@@ -16,6 +16,12 @@ namespace virtrain::harness {
 /// given on the command line are left out.
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given);
 
+/// The same of all arms of a stored scenario that is run as it is.
+std::vector<Setting> settings_to_confirm(const Scenario& stored);
+
+/// Says that these settings of stored scenarios need somebody's agreement, and why, a line each.
+std::string words_of_unconfirmed(const std::vector<Setting>& stored);
+
 /// "workload.env.LD_PRELOAD: /opt/x.so", or with both values where they differ.
 std::string words_of(const Setting& setting);
 

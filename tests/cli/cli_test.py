@@ -546,12 +546,17 @@ class Run(CommandLine):
 
     def test_what_failed_is_run_again_pair_by_pair(self):
         arms = ["bare_metal_shared", {"name": "again", "like": "bare_metal_shared"}]
-        first = self.run_small("--label", "cut", arms=arms, pairs=3).err.splitlines()[0]
+        workload = {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": 2, "env": {"A": "1"}}
+        first = self.run_small("--label", "cut", arms=arms, pairs=3, workload=workload).err.splitlines()[0]
         complete = self.succeed("run", "--resume", first, "--db", self.database)
         self.assertEqual(complete.out, f"all pairs of {first} have finished: there is nothing to run\n")
         with contextlib.closing(sqlite3.connect(self.database)) as database, database:
             database.execute("UPDATE trial SET status = 'failed', throughput = NULL, unit = NULL WHERE pair = 2 AND arm = 'again'")
-        rest = self.succeed("run", "--resume", first[:12], "--wait", "--db", self.database)
+        refused = virtrain("run", "--resume", first, "--db", self.database)
+        self.assertEqual((refused.status, refused.out), (2, ""))
+        self.assertIn("run with your rights", refused.err)
+        self.assertIn("\n  workload.env.A: 1\n", refused.err)
+        rest = self.succeed("run", "--resume", first[:12], "--wait", "--yes", "--db", self.database)
         second = rest.err.splitlines()[0]
         rows = self.succeed("export", "--db", self.database, "--experiment", second).out.splitlines()
         trials = [record for record in map(json.loads, rows) if record["record"] == "trial"]

@@ -176,15 +176,9 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
 
 /// Records of strangers may look like one's own.
 [[noreturn]] void refuse_unconfirmed(const Subject& subject, const std::vector<Setting>& stored) {
-  std::string lines;
-  for (const auto& one : stored) { lines += "\n  " + words_of(one); }
-  throw Error(
-      "bisect " + excerpt(subject.id), ErrorCode::usage,
-      fmt::format("the stored scenarios set environment variables or name files of this host, and their "
-                  "trials would run with your rights; the database cannot tell whether they were "
-                  "recorded here or imported:{}\nCheck them (--plan shows them in full), then repeat the "
-                  "command with --yes",
-                  lines));
+  throw Error("bisect " + excerpt(subject.id), ErrorCode::usage,
+              words_of_unconfirmed(stored) +
+                  "\nCheck them (--plan shows them in full), then repeat the command with --yes");
 }
 
 /// Computes how much will run, and how long that takes at most.

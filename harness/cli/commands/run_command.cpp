@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "harness/bisect/stored_settings.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
@@ -51,6 +52,14 @@ std::string isolation_of(const RunOptions& options, const ExperimentOutcome& out
   return results::render(study, format, screen);
 }
 
+/// Records of strangers may look like one's own: what a stored scenario sets on this host is agreed to first.
+void require_agreement(const Scenario& stored, const RunArguments& arguments) {
+  const auto settings = settings_to_confirm(stored);
+  if (settings.empty() || arguments.scenario.large_sweeps) { return; }
+  throw Error("resume " + arguments.options.resumed, ErrorCode::usage,
+              words_of_unconfirmed(settings) + "\nCheck them, then repeat the command with --yes");
+}
+
 /// The scenario of the experiment to resume; notes which of its pairs have finished in all arms.
 Scenario resumed_scenario(RunArguments& arguments) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
@@ -61,7 +70,8 @@ Scenario resumed_scenario(RunArguments& arguments) {
   if (experiment.status == Status::running) {
     refuse("it is running (if its process is gone, virtrain clean marks it as interrupted)");
   }
-  auto scenario = decode_scenario(experiment.scenario_text, "the scenario of " + id, true);
+  auto scenario =
+      decode_scenario(experiment.scenario_text, "the scenario of " + id, arguments.scenario.large_sweeps);
   if (scenario.until) { refuse("its pairs are looked at until there is a verdict, which one run has to do"); }
   std::map<std::pair<std::string, std::int64_t>, std::size_t> finished;
   for (const auto& trial : store.trials(id)) {
@@ -135,6 +145,7 @@ void run(RunArguments& arguments, Cli& cli) {
         fmt::format("all pairs of {} have finished: there is nothing to run\n", arguments.options.resumed));
     return;
   }
+  if (!arguments.resumed.empty()) { require_agreement(scenario, arguments); }
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
   options.quiet = cli.quiet;
@@ -170,6 +181,8 @@ void add_run_command(Cli& cli) {
           ->excludes(scenario)
           ->excludes("--set")
           ->excludes("--case");
+  verb->get_option("--yes")->description(
+      "Accept a sweep of more than 10,000 trials; with --resume, what the stored scenario sets on this host");
   add_database_option(*verb, arguments->options.database);
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
