@@ -45,11 +45,12 @@ std::string summary_line(const Scenario& scenario, const ExperimentOutcome& outc
 
 }  // namespace
 
-void learn_from(const std::filesystem::path& database, const std::string& host, Plan& plan) {
+void learn_from(const std::filesystem::path& database, const Scenario& scenario, const std::string& host,
+                Plan& plan) {
   try {
     if (!std::filesystem::exists(database)) { return; }
     const results::Store store(database, results::Store::Mode::open);
-    learn(plan, past_trials(store, plan.scenario, host));
+    learn(plan, past_trials(store, scenario, host));
   } catch (const std::exception& error) {  // an estimate is worth no failure
     log::debug("estimates are not corrected by what is stored", {{"reason", error.what()}});
   }
@@ -104,7 +105,7 @@ ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
   } else {
     check_host(*host, scenario, plan, inventory, options.experiment.mode);
   }
-  learn_from(options.database, inventory.hostname, plan);
+  learn_from(options.database, scenario, inventory.hostname, plan);
   if (options.planned) { options.planned(*host, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;

@@ -15,7 +15,8 @@ namespace virtrain::harness {
 
 /// Corrects a plan's estimates by the trials that the database has of its scenario on this host; of one that
 /// cannot be read nothing is learnt.
-void learn_from(const std::filesystem::path& database, const std::string& host, Plan& plan);
+void learn_from(const std::filesystem::path& database, const Scenario& scenario, const std::string& host,
+                Plan& plan);
 
 /// How a scenario is run from the command line.
 struct RunOptions {

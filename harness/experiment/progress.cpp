@@ -7,6 +7,7 @@
 #include "common/system/time.h"
 #include "common/text/wrap.h"
 #include "harness/plan/node_group.h"
+#include "results/changes/scenario_version.h"
 
 namespace virtrain::harness {
 namespace {
@@ -63,19 +64,26 @@ std::string progress_words(const Progress& progress, std::int64_t now_ns, std::s
   return "";
 }
 
-PastTrials past_trials(const results::Store& store, const std::string& scenario, const std::string& host) {
-  constexpr std::size_t newest = 3;
+PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host) {
+  constexpr std::size_t newest = 3, most_looked_at = 20;
   struct Sum {
     double seconds = 0, trials = 0;
   };
   std::map<std::pair<std::string, std::string>, Sum> sums;
   std::size_t read = 0;
-  const auto ids = store.select({.scenario = scenario});
-  for (auto id = ids.rbegin(); id != ids.rend() && read < newest; ++id) {
-    const auto experiment = store.experiment(*id);
-    if (!experiment || experiment->host_name != host) { continue; }
+  const auto version = results::scenario_version(scenario.text);
+  auto ids = store.select({.scenario = scenario.name});
+  std::ranges::reverse(ids);
+  ids.resize(std::min(ids.size(), most_looked_at));
+  for (const auto& id : ids) {
+    const auto experiment = store.experiment(id);
+    if (read == newest) { break; }
+    if (!experiment || experiment->host_name != host ||
+        results::scenario_version(experiment->scenario_text) != version) {
+      continue;
+    }
     ++read;
-    for (const auto& trial : store.trials(*id)) {
+    for (const auto& trial : store.trials(id)) {
       const auto began = seconds_of_iso8601(trial.started_at), ended = seconds_of_iso8601(trial.ended_at);
       if (trial.status != Status::finished || !began || !ended || *ended <= *began) { continue; }
       auto& sum = sums[{trial.case_name, trial.arm}];

@@ -22,8 +22,9 @@ struct Progress {
 /// find no room are left out, none is cut.
 std::string progress_words(const Progress& progress, std::int64_t now_ns, std::size_t columns);
 
-/// Durations of this scenario's trials on this host, from its newest experiments in the database.
-PastTrials past_trials(const results::Store& store, const std::string& scenario, const std::string& host);
+/// Durations of this scenario's trials on this host, from its newest experiments in the database. Another
+/// text of it is another work.
+PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host);
 
 /// How long the rest of a plan takes: its estimates, corrected by what trials of the same arm took; where
 /// none of it has run, of arms that run in VMs or on bare metal as it does.
@@ -39,7 +40,7 @@ class RemainingTime {
  private:
   struct Sum {
     double taken = 0, estimated = 0;
-    double factor() const { return taken / estimated; }
+    double factor() const { return estimated > 0 ? taken / estimated : 1; }
   };
   SecondsRange expected_seconds(const PlannedTrial& trial) const;
 

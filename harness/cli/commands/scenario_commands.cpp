@@ -84,7 +84,7 @@ void print_plan(const PlanArguments& arguments) {
   std::optional<vmctl::HostMode> mode;  // a recorded host runs nothing
   if (arguments.inventory == "/") {
     mode = choose_mode(*host, std::nullopt, scenario);
-    learn_from(arguments.database, inventory.hostname, plan);
+    learn_from(arguments.database, scenario, inventory.hostname, plan);
   }
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) {

@@ -1,6 +1,7 @@
 #include "harness/experiment/progress.h"
 
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 using namespace virtrain::harness;
 
@@ -79,4 +80,32 @@ TEST_CASE("a line of progress says what, how long so far and how long to go, and
   CHECK(progress_words(step, 172 * second, 60) ==
         "[3/6] two-nodes vm: step 12 of 20 (1:12, 4 to 9 min left)");
   CHECK(progress_words(step, 172 * second, 24) == "1:12, 4 to 9 min left");
+}
+
+TEST_CASE("what trials took is learnt from the same text on the same host, and from no other") {
+  const virtrain::TemporaryFolder folder;
+  virtrain::results::Store store(folder.path / "results.db");
+  Scenario scenario;
+  scenario.name = "s";
+  scenario.text = "name: s\npairs: 1\n";
+  const auto ran = [&](const std::string& id, const std::string& text, const std::string& host, int seconds) {
+    store.add_experiment({.id = id, .scenario = "s", .scenario_text = text, .host_name = host});
+    virtrain::results::Trial trial;
+    trial.experiment = id;
+    trial.case_name = "c";
+    trial.arm = "vm";
+    trial.pair = 1;
+    trial.status = virtrain::Status::finished;
+    trial.throughput = virtrain::results::of_images(10);
+    trial.started_at = "2026-11-01T00:00:00.000Z";
+    trial.ended_at = "2026-11-01T00:00:" + std::to_string(seconds) + ".000Z";
+    store.import_trial(trial);
+  };
+  ran("a", scenario.text, "here", 20);
+  ran("b", "# only a remark\n" + scenario.text, "here", 40);
+  ran("c", "name: s\npairs: 9\n", "here", 55);
+  ran("d", scenario.text, "there", 55);
+  const auto past = past_trials(store, scenario, "here");
+  REQUIRE(past.size() == 1);
+  CHECK(past.at({"c", "vm"}) == Approx(30));
 }
