@@ -102,9 +102,16 @@ std::string level_words(double alpha) {
 }
 
 std::string deciding_interval(const std::vector<CaseComparison>& comparisons) {
+  std::vector<const CaseComparison*> all;
+  all.reserve(comparisons.size());
+  for (const auto& one : comparisons) { all.push_back(&one); }
+  return deciding_interval(all);
+}
+
+std::string deciding_interval(const std::vector<const CaseComparison*>& comparisons) {
   std::set<std::string> levels;
-  for (const auto& one : comparisons) {
-    if (one.test && one.test->ci_tost) { levels.insert(level_words(one.settings.alpha)); }
+  for (const auto* one : comparisons) {
+    if (one->test && one->test->ci_tost) { levels.insert(level_words(one->settings.alpha)); }
   }
   return levels.size() == 1 ? *levels.begin() + " interval" : "interval at each test's level";
 }

@@ -29,6 +29,7 @@ std::string outlook(const CaseComparison& comparison);
 /// Level of the interval by which tests of that level decide: "90 %", and never "100 %".
 std::string level_words(double alpha);
 /// "90 % interval"; where the comparisons have levels of their own, so in words.
+std::string deciding_interval(const std::vector<const CaseComparison*>& comparisons);
 std::string deciding_interval(const std::vector<CaseComparison>& comparisons);
 /// "0.9868", "3.15e-05".
 std::string ratio_words(double ratio);

@@ -39,9 +39,12 @@ Cell ratio_cell(const ArmLine& row) {
   return row.verdict ? Cell{row.verdict->test->ratio, ratio_words(row.verdict->test->ratio)} : Cell{};
 }
 
+bool is_judged(const CaseComparison& of) {
+  return of.verdict != Verdict::not_comparable;
+}
+
 Cell ratio_limit(const ArmLine& row, double Interval::*end) {
-  const bool is_judged = row.verdict && row.verdict->verdict != Verdict::not_comparable;
-  return is_judged ? limit_cell(row.verdict->test->ci, end) : Cell{};
+  return row.verdict && is_judged(*row.verdict) ? limit_cell(row.verdict->test->ci, end) : Cell{};
 }
 
 std::optional<double> scaling_of(const ArmLine& row, double Scaling::*member) {
@@ -57,11 +60,15 @@ Cell sweep_limit(const ArmLine& row, double Interval::*end) {
   return cell(is_known ? std::optional(*row.arm->sweep->ci.*end) : std::nullopt, 2);
 }
 
+/// "vm", or "c, vm" where selectors compare each arm with itself.
+std::string name_of(const CaseComparison& of, const ArmSummary& arm) {
+  return of.arm.empty() ? arm.arm : of.arm + ", " + arm.arm;
+}
+
 using A = ArmLine;
 constexpr ColumnOf<A> arm_columns[] = {
     {"case", "case", [](const A& of) { return cell(of.of->case_name); }},
-    {"arm", "arm",
-     [](const A& of) { return cell(of.of->arm.empty() ? of.arm->arm : of.of->arm + ", " + of.arm->arm); }},
+    {"arm", "arm", [](const A& of) { return cell(name_of(*of.of, *of.arm)); }},
     {"nodes", "nodes", [](const A& of) { return cell(of.arm->nodes); }, true},
     {"runs", "runs", [](const A& of) { return cell(of.arm->runs); }, true},
     {"images_per_second", "images/s",
@@ -96,11 +103,7 @@ constexpr ColumnOf<A> arm_columns[] = {
      [](const A& of) { return cell(of.arm->cpu_images_per_joule, 3); }, true, true},
     {"throughput", "throughput",
      [](const A& of) { return other_unit_cell(of.arm->throughput, of.arm->unit); }, true, true},
-    {"unit", "unit",
-     [](const A& of) {
-       return of.arm->throughput && of.arm->unit != images_unit ? silent_cell(of.arm->unit) : Cell{};
-     },
-     false, true},
+    {"unit", "unit", [](const A& of) { return unit_cell(of.arm->throughput, of.arm->unit); }, false, true},
     {"images_per_currency_unit", "images/currency", [](const A& of) { return price_cell(*of.arm); }, true,
      true},
     {"ratio_ci_low", "", [](const A& of) { return ratio_limit(of, &Interval::low); }, true, true},
@@ -217,13 +220,16 @@ std::string words_of_tail(const std::optional<TailInflation>& tail) {
                      tail->ci->low, tail->ci->high);
 }
 
+/// Says where the published speedup of an arm comes from.
+void add_source(const CaseComparison& comparison, const ArmSummary& arm, SentencesOfCases& notes) {
+  if (!arm.scaling || !arm.published) { return; }
+  notes.add("the published speedup is that of experiment " + arm.published->experiment, comparison.case_name);
+}
+
 /// Where the published speedups come from, and tenants against their runs alone.
 void add_arm_notes(const CaseComparison& comparison, SentencesOfCases& notes) {
   for (const auto& arm : comparison.arms) {
-    if (arm.scaling && arm.published) {
-      notes.add("the published speedup is that of experiment " + arm.published->experiment,
-                comparison.case_name);
-    }
+    add_source(comparison, arm, notes);
     if (!arm.alone) { continue; }
     std::vector<std::string> parts;
     for (const auto& tenant : arm.alone->tenants) {
@@ -250,7 +256,7 @@ void append_predictions(const std::vector<CaseComparison>& comparisons, std::vec
       if (!arm.prediction) { continue; }
       const auto& model = *arm.prediction;
       const auto family = printed(resized(comparison.key, {}));
-      const auto name = comparison.arm.empty() ? arm.arm : comparison.arm + ", " + arm.arm;
+      const auto name = name_of(comparison, arm);
       if (!said.insert(fmt::format("{}\n{}", family, name)).second) { continue; }
       lines.push_back(fmt::format(
           "Prediction of {} in {}{}, fitted on {}, {}:", family, name,
@@ -316,15 +322,14 @@ const ArmSummary* summary_of_side(const CaseComparison& of, const std::string& a
   return found == of.arms.end() ? nullptr : &*found;
 }
 
-Cell side_cell(const CaseComparison& of, const std::string& arm) {
-  const auto* side = summary_of_side(of, arm);
-  if (side == nullptr) { return {}; }
-  return side->unit == images_unit ? throughput_cell(side->throughput)
-                                   : other_unit_cell(side->throughput, side->unit);
+/// "1234.5", or "1234.5 tokens/s" where it is not in images/s.
+Cell in_own_unit(const std::optional<double>& throughput, const std::string& unit) {
+  return unit == images_unit ? throughput_cell(throughput) : other_unit_cell(throughput, unit);
 }
 
-bool is_judged(const CaseComparison& of) {
-  return of.forced || of.verdict != Verdict::not_comparable;
+Cell side_cell(const CaseComparison& of, const std::string& arm) {
+  const auto* side = summary_of_side(of, arm);
+  return side == nullptr ? Cell{} : in_own_unit(side->throughput, side->unit);
 }
 
 Cell interval_cell(const CaseComparison& of) {
@@ -389,11 +394,9 @@ Table case_table(const CaseList& compared) {
       std::ranges::all_of(compared, [&](const auto* one) { return of_same_arms(*one, first); });
   const auto size = common_word(compared, size_words);
   std::vector<CaseRow> rows;
-  std::vector<CaseComparison> levels;
   for (const auto* one : compared) {
     const auto case_name = one->case_name + (one->arm.empty() ? "" : ", " + one->arm);
     rows.push_back({one, of_arms ? case_name : one->candidate + "/" + one->baseline, size.empty()});
-    levels.push_back(*one);
   }
   auto table = table_of(case_columns, rows);
   std::vector<std::string> parts{
@@ -405,7 +408,7 @@ Table case_table(const CaseList& compared) {
   table.columns[0].head = of_arms ? "case" : "arms";
   table.columns[1].head = of_arms ? first.baseline : "baseline";
   table.columns[2].head = of_arms ? first.candidate : "candidate";
-  table.columns[4].head = deciding_interval(levels);
+  table.columns[4].head = deciding_interval(compared);
   return table;
 }
 
@@ -460,10 +463,12 @@ constexpr ColumnOf<W> tenant_columns[] = {
        return of.tenant->name.empty() ? cell(of.tenant->tenant_index + 1) : cell(of.tenant->name);
      },
      false, false, true},
-    {"images_per_second", "together", [](const W& of) { return throughput_cell(of.tenant->throughput); },
-     true},
+    {"images_per_second", "together",
+     [](const W& of) { return in_own_unit(of.tenant->throughput, of.tenant->unit); }, true},
     {"alone", "alone",
-     [](const W& of) { return of.alone != nullptr ? throughput_cell(of.alone->alone_throughput) : Cell{}; },
+     [](const W& of) {
+       return of.alone != nullptr ? in_own_unit(of.alone->alone_throughput, of.alone->unit) : Cell{};
+     },
      true, true},
     {"slowdown", "slowdown",
      [](const W& of) { return of.alone != nullptr ? cell(std::optional(of.alone->slowdown), 3) : Cell{}; },
@@ -537,11 +542,7 @@ std::vector<std::string> notes_below(const std::vector<CaseComparison>& comparis
       if (note != emulated_note && !explained.contains(note)) { notes.add(note, one.case_name); }
     }
     if (!one.first_of_case) { continue; }
-    for (const auto& arm : one.arms) {
-      if (arm.scaling && arm.published) {
-        notes.add("the published speedup is that of experiment " + arm.published->experiment, one.case_name);
-      }
-    }
+    for (const auto& arm : one.arms) { add_source(one, arm, notes); }
   }
   if (const auto family = family_sentence(comparisons); !family.empty()) { lines.push_back(family + "."); }
   remarks.append_to(lines, cases.size());

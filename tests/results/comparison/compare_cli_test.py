@@ -337,6 +337,11 @@ def units(folder):
     with open(page, encoding="utf-8") as file:
         shown = re.sub(r"<script.*?</script>", "", file.read(), flags=re.DOTALL)
     assert "2002 tokens/s" in shown and "images/s" not in shown.lower(), shown
+    pairs = [trial("two", arm, None, pair=pair, throughput=2000.0 + pair, unit="tokens/s", nodes=2, tenants=[
+        {"tenant_index": index, "nodes": 1, "throughput": 1000.0 + pair, "unit": "tokens/s"} for index in (0, 1)])
+             for pair in (1, 2, 3) for arm in ("bare_metal", "vm")]
+    tenants = run("compare", "--db", database(folder, "units-of-tenants", pairs), "--tenants").stdout
+    assert tenants.count("1002.0 tokens/s") == 4, tenants
     beside = run("reproduce", "dell-r750xa", "--experiment", "u", "--db", measured).stdout
     assert "2002.5 tokens/s" in beside, beside
 
