@@ -107,10 +107,12 @@ void print_paragraph(const std::string& words) {
   fmt::print(std::cout, "{}\n", hang(words, screen_of_stdout().columns));
 }
 
+/// Columns before the words of an answer or a finding.
+constexpr std::size_t before_words = 21;
+
 /// One finding: its id, what comes of it, what was found and what to do.
 void print_finding(const Finding& f) {
   const auto columns = screen_of_stdout().columns;
-  constexpr std::size_t before_words = 21;
   fmt::print(std::cout, "{:<8} {} {}\n", f.id, coloured_outcome(f),
              hang(printable(f.found), columns, before_words));
   if (f.fix.empty()) { return; }
@@ -162,7 +164,6 @@ results::Table findings_table(std::vector<Finding> findings) {
 /// "no: what was found (ID); …", or what holds where nothing lacks.
 void print_answer(const char* question, const std::vector<std::string>& lacking,
                   const std::string& otherwise) {
-  constexpr std::size_t before_words = 21;
   const auto answer = lacking.empty() ? otherwise : "no: " + join(lacking, "; ");
   fmt::print(std::cout, "{:<{}}{}\n", question, before_words,
              hang(answer, screen_of_stdout().columns, before_words));
@@ -250,27 +251,62 @@ results::Table checks_table(const std::vector<std::pair<CheckRow, const char*>>&
   return table;
 }
 
+/// A row of a check, and when it is made.
+using KnownCheck = std::pair<CheckRow, const char*>;
+
+/// All checks, those of trials last.
+std::vector<KnownCheck> known_checks(vmctl::Host& host) {
+  std::vector<KnownCheck> rows;
+  for (const auto& row : host.checks()) { rows.emplace_back(row, "before a run"); }
+  for (const auto& rule : validity_rules()) { rows.emplace_back(rule, "in each trial"); }
+  return rows;
+}
+
+/// The checks of this id. Error(usage) where there is none.
+std::vector<KnownCheck> checks_of(const std::string& id, std::vector<KnownCheck> rows) {
+  std::vector<std::string> ids;
+  ids.reserve(rows.size());
+  for (const auto& [row, made] : rows) { ids.emplace_back(row.id); }
+  std::erase_if(rows, [&](const auto& row) { return row.first.id != id; });
+  if (rows.empty()) {
+    const auto near = nearest_word(id, ids);
+    throw Error("explain " + excerpt(id, 64), ErrorCode::usage,
+                fmt::format("no check has that id{} (--explain all lists them)",
+                            near ? "; did you mean " + *near + "?" : ""));
+  }
+  return rows;
+}
+
+/// The findings on a host and on its devices; on a recorded one those on its devices alone.
+struct Examined {
+  vmctl::Inventory inventory;
+  std::vector<Finding> of_host, of_devices;
+
+  std::vector<Finding> all() const {
+    auto findings = of_host;
+    findings.insert(findings.end(), of_devices.begin(), of_devices.end());
+    return findings;
+  }
+};
+
+Examined examined(vmctl::Host& host, bool is_recorded) {
+  Examined found{host.inventory(false), {}, {}};
+  if (!is_recorded) { found.of_host = host.examine(found.inventory, vmctl::best_mode(host.privileges())); }
+  found.of_devices = host.examine_devices(found.inventory);
+  return found;
+}
+
 /// Tells what a check is for, and what it found here.
 void explain(const DoctorArguments& arguments) {
   const auto host = open_host(arguments.inventory);
-  std::vector<std::pair<CheckRow, const char*>> rows;
-  for (const auto& row : host->checks()) { rows.emplace_back(row, "before a run"); }
-  for (const auto& rule : validity_rules()) { rows.emplace_back(rule, "in each trial"); }
-  if (arguments.explained == "all") {
+  auto rows = known_checks(*host);
+  const bool all = arguments.explained == "all";
+  if (all) {
     std::ranges::stable_sort(rows, {}, [](const auto& row) { return std::string_view(row.first.id); });
   } else {
-    std::vector<std::string> ids;
-    ids.reserve(rows.size());
-    for (const auto& [row, made] : rows) { ids.emplace_back(row.id); }
-    std::erase_if(rows, [&](const auto& row) { return row.first.id != arguments.explained; });
-    if (rows.empty()) {
-      const auto near = nearest_word(arguments.explained, ids);
-      throw Error("explain " + excerpt(arguments.explained, 64), ErrorCode::usage,
-                  fmt::format("no check has that id{} (--explain all lists them)",
-                              near ? "; did you mean " + *near + "?" : ""));
-    }
+    rows = checks_of(arguments.explained, std::move(rows));
   }
-  if (arguments.explained == "all" || arguments.format != results::Format::table) {
+  if (all || arguments.format != results::Format::table) {
     fmt::print(std::cout, "{}", results::render(checks_table(rows), arguments.format, screen_of_stdout()));
     return;
   }
@@ -280,13 +316,7 @@ void explain(const DoctorArguments& arguments) {
     print_paragraph(fmt::format("  Checked {}, {}{}. Where it does not hold, {}.", made,
                                 when == "always" ? "" : "where ", when, consequence(row.severity)));
   }
-  const auto inventory = host->inventory(false);
-  auto findings = host->examine_devices(inventory);
-  if (arguments.inventory == "/") {
-    const auto of_host = host->examine(inventory, vmctl::best_mode(host->privileges()));
-    findings.insert(findings.end(), of_host.begin(), of_host.end());
-  }
-  for (const auto& f : findings) {
+  for (const auto& f : examined(*host, arguments.inventory != "/").all()) {
     if (f.id == arguments.explained) { print_finding(f); }
   }
 }
@@ -333,27 +363,22 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   }
   if (arguments.devices) { return list_devices(arguments); }
   if (!arguments.explained.empty()) { return explain(arguments); }
-  const auto examined = open_host(arguments.inventory);
-  const auto inventory = examined->inventory(false);
   const bool is_recorded = arguments.inventory != "/";
-  const auto of_host = is_recorded ? std::vector<Finding>()
-                                   : examined->examine(inventory, vmctl::best_mode(examined->privileges()));
-  const auto devices = examined->examine_devices(inventory);
-  auto findings = of_host;
-  findings.insert(findings.end(), devices.begin(), devices.end());
+  const auto found = examined(*open_host(arguments.inventory), is_recorded);
+  const auto findings = found.all();
   if (arguments.format == results::Format::json) {
     print_json(findings);
   } else if (arguments.format != results::Format::table) {
     fmt::print(std::cout, "{}", results::render(findings_table(findings), arguments.format));
   } else {
-    if (!is_recorded) { answer_for_vms(of_host, devices); }
-    answer_for_devices(inventory, devices);
+    if (!is_recorded) { answer_for_vms(found.of_host, found.of_devices); }
+    answer_for_devices(found.inventory, found.of_devices);
     fmt::print(std::cout, "\n");
     print_table(findings, cli.verbose);
   }
   if (scenario) { return check_scenario(*scenario, arguments); }
   // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable core.
-  if (inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
+  if (found.inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
 }
 
 }  // namespace
