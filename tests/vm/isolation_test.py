@@ -2,11 +2,14 @@
 """A planted interference is found at its size: a stressor that always works, on the victim's own core, costs it half. One
 of the stressors is killed: its trial fails, and the experiment goes on. In bare-metal slices, so it takes seconds."""
 
+import contextlib
 import csv
 import json
 import os
 import pathlib
 import signal
+import sqlite3
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -54,6 +57,15 @@ def stressor_of(run):
     return None
 
 
+def speed_of_later_steps(database):
+    """The median speed, in images/s, of the victim's steps after its neighbour had ended, over all rounds."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        steps = connection.execute("""
+            SELECT json_extract(s.value, '$.images'), json_extract(s.value, '$.seconds')
+            FROM tenant n, json_each(n.workload, '$.recovery') s WHERE json_extract(s.value, '$.end') > 0""").fetchall()
+    return statistics.median(images / seconds for images, seconds in steps)
+
+
 def main():
     if os.geteuid() != 0:
         print("skipped: slices with cores of their own need root")
@@ -86,12 +98,13 @@ def main():
         # Two that always want the one core have half of it each; a little goes to whoever else runs there.
         assert loaded["loss_low"] <= 0.55 and loaded["loss_high"] >= 0.45 and 0.4 < loaded["loss"] < 0.6, loaded
         assert 0.9 < loaded["fairness"] <= 1, loaded
-        # The core is the victim's alone from the next step on, of which it takes 40: a few seconds. Other work on this host may
-        # keep it from being as fast as alone, but not from being looked at.
+        # The core is the victim's alone from the next step on. How soon it is within 5 % of its speed alone depends on what
+        # else this host does; that it is far faster than beside its neighbour does not.
         assert loaded["recovery_rounds"] == 3 and loaded["recovery_looked_seconds"] > 0.3, loaded
+        assert 0 <= loaded["recovery_missed"] <= 3, loaded
         assert alone["recovery_rounds"] is None, alone
-        if os.getloadavg()[0] <= 3:
-            assert loaded["recovery_missed"] <= 1 and loaded["recovery_seconds"] < 2, loaded
+        later = speed_of_later_steps(database)
+        assert later > 1.3 * loaded["images_per_second"], (later, loaded)
         assert len(list(csv.DictReader(isolate("csv").splitlines()))) == 2
         metrics = subprocess.run([BUILD / "virtrain", "export", "--format", "prometheus", "--db", database],
                                  capture_output=True, text=True, check=True).stdout
