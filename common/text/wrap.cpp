@@ -1,6 +1,7 @@
 #include "common/text/wrap.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/text/text.h"
 
@@ -67,6 +68,28 @@ std::string abbreviated(const std::string& name, std::size_t columns) {
   if (!first.empty()) { return first.append(ellipsis).append(last); }
   if (text_width(words[0]) < columns) { return words[0] + std::string(ellipsis); }
   return first_columns(name, columns - 1).append(ellipsis);
+}
+
+std::vector<std::string> wrap_within(std::string_view text, std::size_t columns) {
+  std::vector<std::string> lines;
+  for (auto& line : wrap(text, columns)) {
+    if (columns == 0 || text_width(line) <= columns) {
+      lines.push_back(std::move(line));
+      continue;
+    }
+    std::string part;
+    for (auto& word : words_with_ends(line)) {
+      if (!part.empty() && text_width(part) + text_width(word) > columns) {
+        lines.push_back(std::exchange(part, {}));
+      }
+      for (; text_width(word) > columns; word.erase(0, lines.back().size())) {
+        lines.push_back(first_columns(word, columns));
+      }
+      part += word;
+    }
+    if (!part.empty()) { lines.push_back(std::move(part)); }
+  }
+  return lines;
 }
 
 }  // namespace virtrain

@@ -13,6 +13,10 @@ std::size_t text_width(std::string_view text);
 /// whole.
 std::vector<std::string> wrap(std::string_view text, std::size_t columns);
 
+/// As wrap(), but a longer word is broken as well: behind its last blank or - _ . / @ + = : , that fits, or
+/// else where the line ends.
+std::vector<std::string> wrap_within(std::string_view text, std::size_t columns);
+
 /// One paragraph on a screen of so many columns (0: no screen, one line) beside something that takes the
 /// first `indent` of them: blanks stand there in each further line. Without a newline at its end.
 std::string hang(std::string_view text, std::size_t columns, std::size_t indent = 0);

@@ -98,7 +98,9 @@ std::vector<std::string> remarks(const HostDevice& device, const vmctl::DeviceLi
                         ? ""
                         : fmt::format(", {} MTU {}", port.interface, *port.mtu_bytes)));
   }
-  if (pci.reset_methods.empty()) { add("no reset method: a tenant's state could leak, so it is never lent"); }
+  if (pci.reset_methods.empty()) {
+    add("no reset method: a tenant's state could leak, so it is never assigned to a VM");
+  }
   return lines;
 }
 
@@ -181,9 +183,15 @@ json device_json(const HostDevice& device, const vmctl::DeviceListing& context) 
 
 results::Table devices_table(const vmctl::DeviceListing& listing) {
   results::Table table;
-  table.columns = {{"address", "address"},   {"kind", "kind"},           {"name", "name"},
-                   {"iommu_group", "group"}, {"numa_node", "NUMA"},      {"link", "link"},
-                   {"driver", "driver"},     {"mechanism", "mechanism"}, {"lease", "lease", false, true}};
+  table.columns = {{"address", "address"},
+                   {"kind", "kind"},
+                   {.key = "name", .head = "name", .wraps = true},
+                   {"iommu_group", "group"},
+                   {"numa_node", "NUMA"},
+                   {"link", "link"},
+                   {"driver", "driver"},
+                   {"mechanism", "mechanism"},
+                   {.key = "lease", .head = "lease", .hide_empty = true, .wraps = true}};
   for (const auto& device : listing.devices) {
     const auto& pci = device.function;
     table.rows.push_back({cell(pci.address), cell(to_string(device.device_class)), cell(device.name),

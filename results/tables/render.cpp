@@ -39,19 +39,29 @@ void end_line(std::string& out) {
   out += '\n';
 }
 
-std::vector<std::size_t> column_widths(const Table& table) {
+/// The columns that the head takes: of its longest word where it may have several lines.
+std::size_t head_width(const Column& column, bool heads_wrap) {
+  const auto head = line_safe(column.head);
+  std::size_t widest = 0;
+  for (const auto& line : wrap(head, heads_wrap ? 1 : 0)) { widest = std::max(widest, text_width(line)); }
+  return heads_wrap ? widest : text_width(head);
+}
+
+std::vector<std::size_t> column_widths(const Table& table, bool heads_wrap) {
   std::vector<std::size_t> widths;
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    std::size_t widest = text_width(line_safe(table.columns[i].head));
+    std::size_t widest = head_width(table.columns[i], heads_wrap);
     for (const auto& row : table.rows) { widest = std::max(widest, text_width(line_safe(row[i].text))); }
     widths.push_back(widest);
   }
   return widths;
 }
 
-std::size_t line_width(const Table& table) {
-  const auto widths = column_widths(table);
-  return std::accumulate(widths.begin(), widths.end(), widths.empty() ? 0 : (widths.size() - 1) * gap.size());
+/// How many columns of a screen are missing.
+std::size_t lacking(const std::vector<std::size_t>& widths, std::size_t screen) {
+  const auto gaps = widths.empty() ? 0 : (widths.size() - 1) * gap.size();
+  const auto width = std::accumulate(widths.begin(), widths.end(), gaps);
+  return screen > 0 && width > screen ? width - screen : 0;
 }
 
 /// The names of a column in at most so many columns; false where two of them would read the same.
@@ -81,13 +91,36 @@ std::size_t narrowest(const Table& table, std::size_t column) {
   return widest;
 }
 
-/// The table on a screen of so many columns: without spare columns, the last first, then with shorter names,
-/// the longest first.
-Table fit_to(Table table, std::size_t screen) {
-  const auto over = [&] {
-    const auto width = line_width(table);
-    return screen > 0 && width > screen ? width - screen : 0;
-  };
+/// A table and the width of each column.
+struct Layout {
+  Table table;
+  std::vector<std::size_t> widths;
+};
+
+constexpr std::size_t least_wrapped = 8;
+
+/// Makes columns narrower whose texts may have several lines, the widest first.
+void wrap_texts(Layout& layout, std::size_t screen) {
+  auto& [table, widths] = layout;
+  while (lacking(widths, screen) > 0) {
+    std::size_t widest = 0;
+    std::size_t* found = nullptr;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      if (!table.columns[i].wraps || widths[i] <= std::max(widest, least_wrapped)) { continue; }
+      widest = widths[i];
+      found = &widths[i];
+    }
+    if (found == nullptr) { return; }
+    --*found;
+  }
+}
+
+/// The table on a screen of so many columns: heads in several lines, then without spare columns, the last
+/// first, then with shorter names, the longest first, then with texts in several lines.
+Layout fit_to(Table table, std::size_t screen) {
+  bool heads_wrap = false;
+  const auto over = [&] { return lacking(column_widths(table, heads_wrap), screen); };
+  heads_wrap = over() > 0;
   for (std::size_t i = table.columns.size(); i-- > 0 && over() > 0;) {
     if (!table.columns[i].spare) { continue; }
     table.columns.erase(table.columns.begin() + static_cast<std::ptrdiff_t>(i));
@@ -97,7 +130,7 @@ Table fit_to(Table table, std::size_t screen) {
   for (std::size_t i = 0; i < table.columns.size(); ++i) {
     if (table.columns[i].shrinks) { candidates.push_back(i); }
   }
-  const auto widths = column_widths(table);
+  const auto widths = column_widths(table, heads_wrap);
   // Heads of numbers first, then the longest names.
   std::ranges::stable_sort(candidates, std::greater(),
                            [&](std::size_t i) { return std::pair(table.columns[i].right, widths[i]); });
@@ -105,58 +138,82 @@ Table fit_to(Table table, std::size_t screen) {
     const auto width = widths[i] - std::min(widths[i], over());
     if (over() > 0) { shorten(table, i, std::max(width, narrowest(table, i))); }
   }
-  return table;
+  Layout layout{std::move(table), {}};
+  layout.widths = column_widths(layout.table, heads_wrap);
+  wrap_texts(layout, screen);
+  return layout;
 }
 
-/// How many columns of the table fit side by side, at least one.
-std::size_t columns_that_fit(const std::vector<std::size_t>& widths, std::size_t screen) {
+/// The columns that stand side by side, table by table: each begins with the first column. Texts that are too
+/// wide for a table of their own have several lines.
+std::vector<std::vector<std::size_t>> side_by_side(Layout& layout, std::size_t screen) {
+  auto& widths = layout.widths;
+  if (lacking(widths, screen) > 0) { widths[0] = std::min(widths[0], screen - screen / 4); }
+  std::vector<std::vector<std::size_t>> blocks;
   std::size_t taken = 0;
   for (std::size_t i = 0; i < widths.size(); ++i) {
-    taken += widths[i] + (i > 0 ? gap.size() : 0);
-    if (screen > 0 && taken > screen) { return std::max<std::size_t>(i, 1); }
+    const bool is_full = screen > 0 && taken + gap.size() + widths[i] > screen;
+    if (blocks.empty() || (is_full && blocks.back().size() > 1)) {
+      blocks.emplace_back(1, 0);
+      taken = widths[0];
+      if (i == 0) { continue; }
+    }
+    blocks.back().push_back(i);
+    const bool may_wrap = !layout.table.columns[i].right && screen > taken + gap.size();
+    if (may_wrap) { widths[i] = std::min(widths[i], screen - taken - gap.size()); }
+    taken += gap.size() + widths[i];
   }
-  return widths.size();
+  return blocks;
 }
 
-constexpr std::size_t indent = 4;
-
-/// The cells that did not fit, with the heads of their columns, in lines below the row.
-std::string rest_of_row(const Table& table, const std::vector<Cell>& row, std::size_t first,
-                        std::size_t screen) {
-  std::vector<std::string> parts;
-  for (std::size_t i = first; i < row.size(); ++i) {
-    if (row[i].text.empty()) { continue; }
-    parts.push_back(line_safe(table.columns[i].head) + ": " + line_safe(row[i].text));
+/// Cells side by side, each in as many lines as it needs; those of heads end with the last line.
+void append_lines(std::string& out, const Layout& layout, const std::vector<std::size_t>& block,
+                  const std::vector<std::string>& texts, bool of_heads, bool bold_lines) {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t height = 1;
+  for (const auto i : block) {
+    const auto text = line_safe(texts[i]);
+    const bool fits = text_width(text) <= layout.widths[i];
+    cells.push_back(fits ? std::vector{text} : wrap_within(text, layout.widths[i]));
+    height = std::max(height, cells.back().size());
   }
-  std::string out;
-  for (const auto& line : wrap(join(parts, "; "), screen - std::min(screen, indent))) {
-    out += std::string(indent, ' ') + line + '\n';
+  for (std::size_t line = 0; line < height; ++line) {
+    if (bold_lines) { out += bold; }
+    for (std::size_t c = 0; c < block.size(); ++c) {
+      if (c > 0) { out += gap; }
+      const auto above = of_heads ? height - cells[c].size() : 0;
+      const auto at = line - above;  // wraps below zero, which is behind the last one
+      append_padded(out, at < cells[c].size() ? cells[c][at] : "", layout.widths[block[c]],
+                    layout.table.columns[block[c]].right);
+    }
+    if (bold_lines) { out += style_reset; }
+    end_line(out);
   }
-  return out;
 }
 
 std::string render_table(const Table& whole, const Screen& screen) {
-  const auto table = fit_to(whole, screen.columns);
-  const auto widths = column_widths(table);
-  const auto fitting = columns_that_fit(widths, screen.columns);
+  auto layout = fit_to(whole, screen.columns);
+  const auto& table = layout.table;
+  std::vector<std::string> heads;
+  for (const auto& column : table.columns) { heads.push_back(column.head); }
   std::string out;
   if (!table.title.empty()) { out += hang(line_safe(table.title), screen.columns) + "\n\n"; }
-  if (screen.colour) { out += bold; }
-  for (std::size_t i = 0; i < fitting; ++i) {
-    if (i > 0) { out += gap; }
-    append_padded(out, line_safe(table.columns[i].head), widths[i], table.columns[i].right);
-  }
-  if (screen.colour) { out += style_reset; }
-  end_line(out);
-  for (const auto& row : table.rows) {
-    for (std::size_t i = 0; i < fitting; ++i) {
-      if (i > 0) { out += gap; }
-      append_padded(out, line_safe(row[i].text), widths[i], table.columns[i].right);
+  const bool has_heads = !table.rows.empty() || table.notes.empty();
+  for (const auto& block : side_by_side(layout, screen.columns)) {
+    if (!has_heads) { break; }
+    const bool goes_on = block.back() != block.size() - 1;
+    if (goes_on) { out += '\n'; }
+    append_lines(out, layout, block, heads, true, screen.colour);
+    for (const auto& row : table.rows) {
+      std::vector<std::string> texts;
+      for (const auto& one : row) { texts.push_back(one.text); }
+      const bool has_more =
+          std::ranges::any_of(block, [&](std::size_t i) { return i > 0 && !texts[i].empty(); });
+      if (goes_on && !has_more) { continue; }
+      append_lines(out, layout, block, texts, false, false);
     }
-    end_line(out);
-    out += rest_of_row(table, row, fitting, screen.columns);
   }
-  if (!table.notes.empty()) { out += '\n'; }
+  if (!table.notes.empty() && has_heads) { out += '\n'; }
   for (const auto& note : table.notes) { out += hang(line_safe(note), screen.columns) + '\n'; }
   return out;
 }

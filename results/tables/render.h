@@ -62,6 +62,7 @@ struct Column {
   bool hide_empty = false;  ///< people see it only where a row has a value; programs always get it
   bool shrinks = false;  ///< on a narrow screen its head and, if not right-aligned, its names are shortened
   bool spare = false;    ///< left out on a screen that has no room for it
+  bool wraps = false;    ///< on a narrow screen its texts go on in further lines of their cells
 };
 
 /// A column of throughputs in one unit: "Images/s", "tokens/s".
@@ -90,6 +91,7 @@ struct ColumnOf {
   bool hide_empty = false;
   bool shrinks = false;
   bool spare = false;
+  bool wraps = false;
 };
 
 /// A table with a line for each of `rows`.
@@ -97,7 +99,8 @@ template <typename Columns, typename Rows>
 Table table_of(const Columns& columns, const Rows& rows) {
   Table table;
   for (const auto& one : columns) {
-    table.columns.push_back({one.key, one.head, one.right, one.hide_empty, one.shrinks, one.spare});
+    table.columns.push_back(
+        {one.key, one.head, one.right, one.hide_empty, one.shrinks, one.spare, one.wraps});
   }
   for (const auto& row : rows) {
     auto& cells = table.rows.emplace_back();
@@ -120,8 +123,8 @@ struct Screen {
 Table without_empty_columns(Table table);
 
 /// The table as text: aligned columns, a JSON list of objects, RFC 4180 or Markdown. Texts are made safe for
-/// a terminal, and in CSV for a spreadsheet. What is wider than the screen goes on below: columns that do not
-/// fit with their heads, notes at blanks. Pure.
+/// a terminal, and in CSV for a spreadsheet. Columns that do not fit on the screen are a table of their own
+/// below, which repeats the first column; notes go on in further lines. Pure.
 std::string render(const Table& table, Format format, const Screen& screen = {});
 
 /// "as good" of "as_good".

@@ -35,7 +35,8 @@ using P = SecurityProbe;
 constexpr ColumnOf<P> security_columns[] = {
     {"arm", "arm", [](const P& of) { return cell(of.arm); }},
     {"name", "probe", [](const P& of) { return cell(of.name); }},
-    {"tenants", "who looks at what", [](const P& of) { return cell(of.tenants); }, false, true},
+    {"tenants", "who looks at what", [](const P& of) { return cell(of.tenants); }, false, true, false, false,
+     true},
     {"result", "result",
      [](const P& of) {
        return Cell{of.result, spaced(of.result)};
@@ -46,8 +47,8 @@ constexpr ColumnOf<P> security_columns[] = {
     {"unit", "", [](const P& of) { return silent_cell(of.unit); }, false, true},
     {"scanned_share", "scanned", share_of, true, true},
     {"virtualization", "", [](const P& of) { return silent_cell(of.virtualization); }, false, true},
-    {"found", "found", [](const P& of) { return cell(of.found); }, false, true},
-    {"reason", "reason", [](const P& of) { return cell(of.reason); }, false, true}};
+    {"found", "found", [](const P& of) { return cell(of.found); }, false, true, false, false, true},
+    {"reason", "reason", [](const P& of) { return cell(of.reason); }, false, true, false, false, true}};
 
 }  // namespace
 

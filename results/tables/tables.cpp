@@ -34,29 +34,91 @@ std::vector<TenantMean> tenant_values(const Store& store, std::int64_t trial) {
   return values;
 }
 
+/// "2026-11-29 00:16" of "2026-11-29T00:16:49.202Z", for people.
+Cell minute_cell(const std::string& time) {
+  constexpr std::size_t date_bytes = 10, minute_bytes = 16;
+  auto result = cell(time);
+  if (time.size() > minute_bytes) {
+    result.text =
+        time.substr(0, date_bytes) + " " + time.substr(date_bytes + 1, minute_bytes - date_bytes - 1);
+  }
+  return result;
+}
+
+/// A number that people see only if it is not zero.
+Cell count_unless_zero(std::int64_t count) {
+  return count > 0 ? cell(count) : silent_cell(count);
+}
+
 using E = ExperimentSummary;
+
+/// "6", "5 of 6" where not all finished.
+Cell trials_cell(const E& of) {
+  auto result = cell(of.trials);
+  if (of.finished != of.trials) { result.text = fmt::format("{} of {}", of.finished, of.trials); }
+  return result;
+}
+
 constexpr ColumnOf<E> experiment_columns[] = {
-    {"experiment", "experiment", [](const E& of) { return cell(of.experiment.id); }},
-    {"scenario", "scenario", [](const E& of) { return cell(of.experiment.scenario); }},
-    {"label", "label", [](const E& of) { return cell(of.experiment.label); }},
-    {"started_at", "started", [](const E& of) { return cell(of.experiment.started_at); }},
-    {"status", "status", [](const E& of) { return cell(to_string(of.experiment.status)); }},
-    {"trials", "trials", [](const E& of) { return cell(of.trials); }, true},
-    {"finished", "finished", [](const E& of) { return cell(of.finished); }, true},
-    {"failed", "failed", [](const E& of) { return cell(of.failed); }, true},
-    {"interrupted", "interrupted", [](const E& of) { return cell(of.interrupted); }, true},
-    {"probes", "probes", [](const E& of) { return of.probes > 0 ? cell(of.probes) : Cell{}; }, true, true}};
+    {.key = "experiment", .head = "experiment", .cell = [](const E& of) { return cell(of.experiment.id); }},
+    {.key = "scenario",
+     .head = "scenario",
+     .cell = [](const E& of) { return cell(of.experiment.scenario); },
+     .wraps = true},
+    {.key = "label",
+     .head = "label",
+     .cell = [](const E& of) { return cell(of.experiment.label); },
+     .hide_empty = true,
+     .wraps = true},
+    {.key = "started_at",
+     .head = "started (UTC)",
+     .cell = [](const E& of) { return minute_cell(of.experiment.started_at); }},
+    {.key = "status",
+     .head = "status",
+     .cell = [](const E& of) { return cell(to_string(of.experiment.status)); }},
+    {.key = "trials", .head = "trials", .cell = trials_cell, .right = true},
+    {.key = "finished",
+     .head = "",
+     .cell = [](const E& of) { return silent_cell(of.finished); },
+     .hide_empty = true},
+    {.key = "failed",
+     .head = "failed",
+     .cell = [](const E& of) { return count_unless_zero(of.failed); },
+     .right = true,
+     .hide_empty = true,
+     .spare = true},
+    {.key = "interrupted",
+     .head = "interrupted",
+     .cell = [](const E& of) { return count_unless_zero(of.interrupted); },
+     .right = true,
+     .hide_empty = true,
+     .spare = true},
+    {.key = "probes",
+     .head = "probes",
+     .cell = [](const E& of) { return of.probes > 0 ? cell(of.probes) : Cell{}; },
+     .right = true,
+     .hide_empty = true}};
 
 struct TrialRow {
   Trial trial;
   std::vector<TenantMean> tenants;
 };
 
+/// The throughput of each tenant; people see that of a single one with its trial.
+Cell several_tenants(const std::vector<TenantMean>& tenants) {
+  auto result = tenants_cell(tenants);
+  if (tenants.size() < 2) { result.text.clear(); }
+  return result;
+}
+
 using T = TrialRow;
 constexpr ColumnOf<T> trial_columns[] = {
     {"trial_order", "#", [](const T& of) { return cell(of.trial.order); }, true},
-    {"case", "case", [](const T& of) { return cell(of.trial.case_name); }},
-    {"arm", "arm", [](const T& of) { return cell(of.trial.arm); }},
+    {.key = "case",
+     .head = "case",
+     .cell = [](const T& of) { return cell(of.trial.case_name); },
+     .wraps = true},
+    {.key = "arm", .head = "arm", .cell = [](const T& of) { return cell(of.trial.arm); }, .wraps = true},
     {"pair", "pair", [](const T& of) { return cell(of.trial.pair); }, true},
     {"nodes", "nodes", [](const T& of) { return cell(of.trial.nodes); }, true},
     {"status", "status", [](const T& of) { return cell(to_string(of.trial.status)); }},
@@ -68,10 +130,44 @@ constexpr ColumnOf<T> trial_columns[] = {
     {"unit", "unit",
      [](const T& of) { return unit_cell(value_of(of.trial.throughput), unit_of(of.trial.throughput)); },
      false, true},
-    {"tenants", "of each tenant", [](const T& of) { return tenants_cell(of.tenants); }, true},
+    {.key = "tenants",
+     .head = "of each tenant",
+     .cell = [](const T& of) { return several_tenants(of.tenants); },
+     .right = true,
+     .hide_empty = true,
+     .wraps = true},
     {"virtualization", "virtual", [](const T& of) { return cell(of.trial.virtualization); }},
-    {"started_at", "started", [](const T& of) { return cell(of.trial.started_at); }},
-    {"remark", "remark", [](const T& of) { return cell(remark(of.trial)); }}};
+    {.key = "started_at",
+     .head = "started",
+     .cell = [](const T& of) { return cell(of.trial.started_at); },
+     .spare = true},
+    {.key = "remark",
+     .head = "remark",
+     .cell = [](const T& of) { return cell(remark(of.trial)); },
+     .hide_empty = true,
+     .wraps = true}};
+
+constexpr std::size_t most_property_bytes = 100, cut_property_bytes = 44;
+
+/// Properties of the host and its software, those of packages as one count unless `all` are wanted.
+std::vector<std::string> property_lines(const Experiment& experiment, bool all) {
+  std::vector<std::string> lines;
+  std::size_t packages = 0, cut = 0;
+  for (const auto& [key, value] : experiment.fingerprint) {
+    const bool is_package = key.starts_with("package.");
+    packages += is_package ? 1 : 0;
+    if (is_package && !all) { continue; }
+    const bool is_cut = !all && value.size() > most_property_bytes;
+    cut += is_cut ? 1 : 0;
+    lines.push_back(fmt::format("{}: {}", key, is_cut ? excerpt(value, cut_property_bytes) : value));
+  }
+  if (all || packages + cut == 0) { return lines; }
+  std::vector<std::string> parts;
+  if (packages > 0) { parts.push_back(counted(packages, "package") + " of guests"); }
+  if (cut > 0) { parts.push_back("the rest of " + counted(cut, "value")); }
+  lines.push_back(fmt::format("Not shown: {} (--packages shows them).", join(parts, ", ")));
+  return lines;
+}
 
 }  // namespace
 
@@ -108,11 +204,11 @@ void append_remarks(const Store& store, const std::string& id, std::vector<std::
     const auto trial = event.trial ? fmt::format("trial {}: ", order_of[*event.trial]) : std::string();
     notes.push_back("noticed: " + trial + event.message);
     const auto xml = text_in(event.detail, "xml_that_mends_it");
-    if (!xml.empty()) { notes.push_back("in the domain's XML this would mend it:\n" + xml); }
+    if (!xml.empty()) { notes.push_back("this in the domain's XML fixes it:\n" + xml); }
   }
 }
 
-Table show_experiment(const Store& store, const std::string& id) {
+Table show_experiment(const Store& store, const std::string& id, bool all_properties) {
   const auto experiment = store.experiment(id);
   if (!experiment) {
     throw Error("show experiment " + id, ErrorCode::not_found,
@@ -135,9 +231,7 @@ Table show_experiment(const Store& store, const std::string& id) {
                                       table.rows.empty() ? "no trials, " : "", counted(probes, "probe"), id));
   }
   append_remarks(store, id, table.notes);
-  for (const auto& [key, value] : experiment->fingerprint) {
-    table.notes.push_back(fmt::format("{}: {}", key, value));
-  }
+  for (auto& line : property_lines(*experiment, all_properties)) { table.notes.push_back(std::move(line)); }
   return table;
 }
 

@@ -48,8 +48,9 @@ Table noise_table(const ChangeLog& log);
 std::vector<std::pair<const char*, std::string>> experiment_facts(const Experiment& experiment);
 /// The table of `list`.
 Table experiments_table(const Store& store);
-/// The table of `show`: the experiment's trials, and its facts as notes. Error(not_found) if there is none.
-Table show_experiment(const Store& store, const std::string& experiment);
+/// The table of `show`: the experiment's trials, and its properties as notes, without `all_properties` the
+/// long ones cut and packages counted. Error(not_found) if there is none.
+Table show_experiment(const Store& store, const std::string& experiment, bool all_properties = false);
 /// The table of `compare` for experiments that have probes and no trials.
 Table probes_without_trials(const std::vector<Probe>& probes);
 /// The table of `show --probes`: the median of each probe in each arm, against bare metal.

@@ -41,19 +41,39 @@ std::optional<std::size_t> settled_later(const LevelChange& level) {
   return level.settled > level.first ? std::optional(level.settled) : std::nullopt;
 }
 
+/// A loss that later runs no longer have is "recovered" for people; programs know it as mended.
+Cell state_cell(const Change& change) {
+  auto result = cell(to_string(change.state));
+  if (change.state == ChangeState::mended) { result.text = "recovered"; }
+  return result;
+}
+
 constexpr ColumnOf<Change> change_columns[] = {
     {"id", "change", [](const Change& of) { return cell(of.id); }},
-    {"state", "state", [](const Change& of) { return cell(to_string(of.state)); }},
-    {"direction", "", [](const Change& of) { return cell(of.regression ? "worse" : "better"); }},
-    {"large", "",
-     [](const Change& of) {
-       return Cell{of.level.large, of.level.large ? "large" : ""};
-     },
-     false, true},
-    {"series", "series", [](const Change& of) { return cell(of.series->name()); }},
-    {"first_date", "first night",
-     [](const Change& of) { return text_cell(day_words(of.first_night()), true); }},
-    {"first_experiment", "experiment", [](const Change& of) { return cell(of.first_night().experiment); }},
+    {"state", "state", state_cell},
+    {.key = "direction",
+     .head = "",
+     .cell = [](const Change& of) { return cell(of.regression ? "worse" : "better"); }},
+    {.key = "large",
+     .head = "",
+     .cell =
+         [](const Change& of) {
+           return Cell{of.level.large, of.level.large ? "large" : ""};
+         },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "series",
+     .head = "series",
+     .cell = [](const Change& of) { return cell(of.series->name()); },
+     .wraps = true},
+    {.key = "first_date",
+     .head = "since",
+     .cell = [](const Change& of) { return text_cell(day_words(of.first_night()), true); },
+     .wraps = true},
+    {.key = "first_experiment",
+     .head = "experiment",
+     .cell = [](const Change& of) { return cell(of.first_night().experiment); },
+     .spare = true},
     {"ratio", "by",
      [](const Change& of) {
        return Cell{of.level.ratio, change_percent(of.level.ratio)};
@@ -62,30 +82,58 @@ constexpr ColumnOf<Change> change_columns[] = {
     {"ratio_ci_low", "95 % interval", [](const Change& of) { return low_cell(of.level); }, true, true},
     {"ratio_ci_high", "",
      [](const Change& of) { return of.level.ci ? silent_cell(of.level.ci->high) : Cell{}; }, true, true},
-    {"before", "before", [](const Change& of) { return cell(std::optional(of.level.before), 3); }, true},
-    {"after", "after", [](const Change& of) { return cell(std::optional(of.level.after), 3); }, true},
-    {"unit", "unit", [](const Change& of) { return cell(of.series->unit); }, false, true},
-    {"moved_until", "moved until",
-     [](const Change& of) { return experiment_cell(of, settled_later(of.level)); }, false, true},
-    {"confirmed_by", "confirmed by",
-     [](const Change& of) { return experiment_cell(of, of.level.confirmed_on); }, false, true},
-    {"mended_by", "mended by", [](const Change& of) { return experiment_cell(of, of.level.mended_on); },
-     false, true},
-    {"why", "acknowledged", [](const Change& of) { return cell(of.why); }, false, true},
-    {"suspects", "suspect", [](const Change& of) { return suspects_cell(of.suspects); }, false, true}};
+    {.key = "before",
+     .head = "before",
+     .cell = [](const Change& of) { return cell(std::optional(of.level.before), 3); },
+     .right = true,
+     .spare = true},
+    {.key = "after",
+     .head = "after",
+     .cell = [](const Change& of) { return cell(std::optional(of.level.after), 3); },
+     .right = true,
+     .spare = true},
+    {.key = "unit",
+     .head = "unit",
+     .cell = [](const Change& of) { return cell(of.series->unit); },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "moved_until",
+     .head = "moved until",
+     .cell = [](const Change& of) { return experiment_cell(of, settled_later(of.level)); },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "confirmed_by",
+     .head = "confirmed by",
+     .cell = [](const Change& of) { return experiment_cell(of, of.level.confirmed_on); },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "mended_by",
+     .head = "recovered in",
+     .cell = [](const Change& of) { return experiment_cell(of, of.level.mended_on); },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "why",
+     .head = "acknowledged",
+     .cell = [](const Change& of) { return cell(of.why); },
+     .hide_empty = true,
+     .spare = true},
+    {.key = "suspects",
+     .head = "suspect",
+     .cell = [](const Change& of) { return suspects_cell(of.suspects); },
+     .hide_empty = true,
+     .spare = true}};
 
 /// Adds the differences, and advice on them.
 void add_notes(const Change& change, std::vector<std::string>& notes) {
   if (change.state == ChangeState::unconfirmed) {
     notes.push_back(fmt::format(
-        "{}: unconfirmed; three nights at the new level confirm a change, more in a noisy series.",
-        change.id));
+        "{}: unconfirmed; three runs at the new level confirm a change, more in a noisy series.", change.id));
     return;
   }
   if (change.state != ChangeState::open) { return; }
   if (change.suspects.empty()) {
     notes.push_back(fmt::format(
-        "{}: nothing stored fits: no stored fact differs between the nights before and after.", change.id));
+        "{}: nothing stored fits: no stored property differs between the runs before and after.", change.id));
     return;
   }
   constexpr std::size_t most_bytes = 60;
@@ -101,11 +149,11 @@ void add_notes(const Change& change, std::vector<std::string>& notes) {
   const auto fitting = std::ranges::count_if(change.suspects, &Suspect::fits);
   notes.push_back(fmt::format(
       "{}: {}: {}.", change.id,
-      fitting == 0 ? "nothing stored fits; what changed on other nights" : "suspects, likeliest first",
+      fitting == 0 ? "nothing stored fits; what changed in other runs" : "suspects, likeliest first",
       join(suspects, "; ")));
   if (fitting < 2) { return; }
   notes.push_back(
-      fmt::format("{}: {} of them changed with the first night; virtrain bisect {} tells settings apart.",
+      fmt::format("{}: {} of them changed with the first run; virtrain bisect {} tells settings apart.",
                   change.id, fitting, change.id));
 }
 
@@ -121,13 +169,13 @@ std::string night_words(const Series& series, std::size_t index) {
 std::string noise_words(const Series& series, const SeriesNoise& noise) {
   std::vector<std::string> parts;
   if (noise.sigma) {
-    parts.push_back(fmt::format("noise {} a night", share_words(*noise.sigma)));
-    parts.push_back(fmt::format("smallest detectable loss {} in 3 nights, {} in 15",
+    parts.push_back(fmt::format("noise {} from run to run", share_words(*noise.sigma)));
+    parts.push_back(fmt::format("smallest detectable loss {} in 3 runs, {} in 15",
                                 share_words(*noise.least_loss_3_nights),
                                 share_words(*noise.least_loss_15_nights)));
   }
   if (noise.nights_to_go > 0) {
-    parts.push_back(fmt::format("changes are detected after {}", counted(noise.nights_to_go, "more night")));
+    parts.push_back(fmt::format("changes are detected after {}", counted(noise.nights_to_go, "more run")));
   }
   if (noise.step) { parts.push_back(fmt::format("moves in steps of {}", share_words(*noise.step))); }
   if (noise.noisier_since) {
@@ -160,7 +208,7 @@ void add_noise_notes(const ChangeLog& log, std::vector<std::string>& notes) {
   if (fresh == 0) { return; }
   const ChangeRule rule;
   notes.push_back(fmt::format(
-      "{} of these series {} too few nights: the first change can be detected after {} nights ({} show "
+      "{} of these series {} too few runs: the first change can be detected after {} runs ({} show "
       "what is normal, {} confirm it).",
       fresh, fresh == 1 ? "has" : "have", rule.least_history + rule.nights_to_confirm, rule.least_history,
       rule.nights_to_confirm));
@@ -192,11 +240,11 @@ constexpr ColumnOf<N> noise_columns[] = {
        return Cell{of.series.current, of.series.current ? "" : "scenario changed"};
      },
      false, true},
-    {"nights", "nights", [](const N& of) { return whole_cell(of.series.nights.size()); }, true},
+    {"nights", "runs", [](const N& of) { return whole_cell(of.series.nights.size()); }, true},
     {"nights_at_level", "at this level", [](const N& of) { return whole_cell(of.noise.nights); }, true},
-    {"nights_to_go", "nights to go", [](const N& of) { return whole_cell(of.noise.nights_to_go); }, true},
+    {"nights_to_go", "runs to go", [](const N& of) { return whole_cell(of.noise.nights_to_go); }, true},
     {"sigma", "noise", [](const N& of) { return share_or_nothing(of.noise.sigma); }, true},
-    {"least_loss_3_nights", "least loss in 3 nights",
+    {"least_loss_3_nights", "least loss in 3 runs",
      [](const N& of) { return share_or_nothing(of.noise.least_loss_3_nights); }, true},
     {"least_loss_15_nights", "in 15",
      [](const N& of) { return share_or_nothing(of.noise.least_loss_15_nights); }, true},
@@ -227,7 +275,7 @@ Table changes_table(const ChangeLog& log, const std::string& database_option) {
   for (const auto& change : log.changes) { add_notes(change, table.notes); }
   const auto alarms = std::ranges::count_if(log.changes, is_alarm);
   table.notes.push_back(fmt::format("{} series over {}: {} open.", log.series.size(),
-                                    counted(log.nights.size(), "night"),
+                                    counted(log.nights.size(), "run"),
                                     counted(alarms, "loss is", "losses are")));
   add_noise_notes(log, table.notes);
   if (alarms > 0) {

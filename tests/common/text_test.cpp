@@ -239,6 +239,17 @@ TEST_CASE("a paragraph is broken at blanks, by what is seen, and a long word sta
   CHECK(hang("fix: load it", 0, 4) == "fix: load it");
 }
 
+TEST_CASE(
+    "a word that is wider than its column is broken where its parts end, or else where the column does") {
+  using Lines = std::vector<std::string>;
+  CHECK(wrap_within("a series nightly/weak-scaling/1", 12) ==
+        Lines{"a series", "nightly/", "weak-", "scaling/1"});
+  CHECK(wrap_within("nightly/weak-scaling/1", 21) == Lines{"nightly/weak-scaling/", "1"});
+  CHECK(wrap_within("unbroken", 5) == Lines{"unbro", "ken"});
+  CHECK(wrap_within("änderungen", 4) == Lines{"ände", "rung", "en"});
+  CHECK(wrap_within("x y", 0) == Lines{"x", "y"});
+}
+
 TEST_CASE("a long name keeps its first and last words whole") {
   CHECK(abbreviated("weak-scaling/16", 15) == "weak-scaling/16");
   CHECK(abbreviated("weak-scaling/16", 14) == "weak-…/16");

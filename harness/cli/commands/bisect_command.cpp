@@ -138,10 +138,10 @@ results::Table table_of(const Subject& subject, const std::vector<Setting>& stor
   using results::cell;
   results::Table table;
   table.columns = {{"suspect", "suspect"},
-                   {"before", "before"},
-                   {"after", "after"},
+                   {.key = "before", .head = "before", .wraps = true},
+                   {.key = "after", .head = "after", .wraps = true},
                    {"standing", ""},
-                   {"why_not", "", false, true}};
+                   {.key = "why_not", .head = "", .hide_empty = true, .wraps = true}};
   const auto& search = course.search;
   std::size_t index = 0;
   for (const auto& one : subject.switched()) {
@@ -199,7 +199,7 @@ Effort effort_of(const Subject& subject, const Scenario& first, const BisectArgu
       counted(comparisons, "comparison"), std::min(least_pairs, pairs), pairs,
       2 * std::min(least_pairs, pairs) * static_cast<std::int64_t>(comparisons), trials,
       time(static_cast<double>(2 * std::min(least_pairs, pairs)) * static_cast<double>(comparisons)),
-      time(static_cast<double>(trials)), time(1), known ? "as in the stored nights" : "estimated",
+      time(static_cast<double>(trials)), time(1), known ? "as in the stored runs" : "estimated",
       arguments.limits.seed);
   return {std::move(words), trials, static_cast<double>(trials) * seconds};
 }
@@ -328,7 +328,7 @@ void add_bisect_command(Cli& cli) {
   add_host_options(*verb, arguments->options);
   verb->footer(
       "It runs pairs of trials with old and new values, and leaves out half of the suspects at a time.\n"
-      "Its experiments are named SCENARIO.bisect and do not count as nights.\n"
+      "Its experiments are named SCENARIO.bisect and do not count as nightly runs.\n"
       "Records may come from strangers: variables and files of this host that a stored scenario names need\n"
       "--yes, and --plan shows them.\n"
       "Examples:\n"

@@ -43,22 +43,25 @@ void add_results_commands(Cli& cli) {
                results::render(results::experiments_table(store), listed->format, screen_of_stdout()));
   });
 
-  auto* show = cli.app.add_subcommand("show", "Show one experiment: its trials and facts");
+  auto* show = cli.app.add_subcommand("show", "Show one experiment: its trials and its host's properties");
   auto shown = std::make_shared<ListArguments>();
   add_database_option(*show, shown->database);
   auto id = std::make_shared<std::string>();
   auto with_probes = std::make_shared<bool>(false);
+  auto with_packages = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
   show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)")
       ->type_name("EXPERIMENT")
       ->check(not_empty());
   show->add_flag("--probes", *with_probes, "Its probes instead: bandwidths and rates by arm");
+  show->add_flag("--packages", *with_packages,
+                 "Also the guests' packages with their versions, and long properties in full; so does -v");
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
-  show->callback([shown, id, with_probes] {
+  show->callback([shown, id, with_probes, with_packages, &cli] {
     const Store store(shown->database, Store::Mode::open);
     const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : store.full_id(*id);
-    const auto table =
-        *with_probes ? results::probes_table(store, chosen) : results::show_experiment(store, chosen);
+    const auto table = *with_probes ? results::probes_table(store, chosen)
+                                    : results::show_experiment(store, chosen, *with_packages || cli.verbose);
     fmt::print(std::cout, "{}", results::render(table, shown->format, screen_of_stdout()));
   });
 }

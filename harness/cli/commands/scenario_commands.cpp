@@ -88,8 +88,10 @@ void print_plan(const PlanArguments& arguments) {
   }
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) {
-    fmt::print(std::cout, "{}{}\n{}", place_words(plan, inventory),
-               mode ? fmt::format(", mode {}", to_string(*mode)) : "", to_table(plan, arguments.trials));
+    const auto place =
+        place_words(plan, inventory) + (mode ? fmt::format(", mode {}", to_string(*mode)) : "");
+    fmt::print(std::cout, "{}\n{}", hang(place, screen_of_stdout().columns),
+               to_table(plan, arguments.trials));
   }
   if (mode) {
     say_what_this_host_gives(*host, scenario, plan, inventory, *mode);
@@ -110,14 +112,14 @@ results::Table shipped_table() {
   results::Table table;
   table.columns = {{"name", "name"},
                    {"backend", "backend"},
-                   {"description", "description"},
+                   {.key = "description", .head = "description", .wraps = true},
                    {"path", "path", false, true}};
   for (const auto& one : shipped_scenarios()) {
     using results::cell;
     table.rows.push_back(
         {cell(one.name), cell(one.backend), cell(one.description), results::silent_cell(one.path)});
   }
-  if (table.rows.empty()) { table.notes.push_back("no scenarios are installed beside this program"); }
+  if (table.rows.empty()) { table.notes.push_back("no scenarios are installed next to this program"); }
   return table;
 }
 

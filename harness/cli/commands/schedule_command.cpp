@@ -82,7 +82,7 @@ void warn_of_a_program_of_others() {
     require_only_ours(this_program());
   } catch (const Error& error) {
     log::warning(
-        "this virtrain will run each night, and others can change it: install it (cmake --install build)",
+        "this virtrain will run every night, and others can change it: install it (cmake --install build)",
         {{"because", error.message()}});
   }
 }
@@ -146,7 +146,7 @@ void add(const AddArguments& arguments) {
   if (scenario.name.ends_with(bisect_ending)) {
     throw Error(
         "add a schedule", ErrorCode::usage,
-        fmt::format("the scenario's name ends in {}, and nights of such names are bisect's, which nothing "
+        fmt::format("the scenario's name ends in {}, and runs of such names are bisect's, which nothing "
                     "is concluded from; give it another name",
                     bisect_ending));
   }
@@ -178,7 +178,7 @@ void add(const AddArguments& arguments) {
   if (arguments.no_timer) {
     schedule.no_timer = true;
     book.save(schedule);
-    fmt::print(std::cout, "{} is added without a timer; each night, start: virtrain schedule run {}\n",
+    fmt::print(std::cout, "{} is added without a timer; every night, start: virtrain schedule run {}\n",
                schedule.name, schedule.name);
     return;
   }
@@ -230,10 +230,10 @@ void list(results::Format format) {
   table.columns = {{"name", "schedule"},
                    {"at", "at"},
                    {"days", "days", false, true},
-                   {"scenario", "scenario"},
-                   {"db", "database"},
+                   {.key = "scenario", .head = "scenario", .wraps = true},
+                   {.key = "db", .head = "database", .wraps = true},
                    {"last_run", "last run"},
-                   {"last_result", "it ended"},
+                   {.key = "last_result", .head = "it ended", .wraps = true},
                    {"next_run", "next run"}};
   const std::time_t now = std::time(nullptr);
   for (const auto& name : book.names()) { table.rows.push_back(row_of(book, name, now)); }
@@ -270,7 +270,7 @@ bool is_filled(const std::filesystem::path& database) {
 /// A new one is made: without a word, the history of all nights would seem to be gone.
 void warn_of_a_lost_database(const Schedule& schedule) {
   log::warning(
-      "the database of the earlier nights is not there any more, so this night begins a new one; if it was "
+      "the database of the earlier runs is not there any more, so this run begins a new one; if it was "
       "moved, move it back",
       {{"schedule", schedule.name}, {"db", schedule.database}});
 }
@@ -291,7 +291,7 @@ void run(const std::string& name, bool quiet, Cli& cli) {
     try {
       book.save_last_run(name, last);
     } catch (const Error& error) {
-      log::error("schedule list will not show this night", {{"schedule", name}, {"reason", error.what()}});
+      log::error("schedule list will not show this run", {{"schedule", name}, {"reason", error.what()}});
     }
   };
   note();
@@ -316,7 +316,7 @@ void run(const std::string& name, bool quiet, Cli& cli) {
 void add_add(CLI::App& schedule) {
   auto* verb = schedule.add_subcommand("add", "Run a scenario every night");
   auto arguments = std::make_shared<AddArguments>();
-  verb->add_option("scenario", arguments->scenario, "Scenario file; it is read again each night")
+  verb->add_option("scenario", arguments->scenario, "Scenario file; it is read again before each run")
       ->type_name("FILE")
       ->required();
   verb->add_option("--at", arguments->at, "Local time of day, 02:00")->required();
@@ -324,9 +324,9 @@ void add_add(CLI::App& schedule) {
   verb->add_option("--name", arguments->name, "Its name (default: the scenario's)");
   verb->add_option("--patience", arguments->patience, "How long busy devices are waited for")
       ->capture_default_str();
-  verb->add_option(
-          "--notify", arguments->notify,
-          "Command that gets each new message as JSON on standard input: a confirmed change, and its mending")
+  verb->add_option("--notify", arguments->notify,
+                   "Command that gets each new message as JSON on standard input: a confirmed change, and "
+                   "its recovery")
       ->type_name("COMMAND");
   verb->add_option(
           "--webhook-file", arguments->webhook,
@@ -334,23 +334,23 @@ void add_add(CLI::App& schedule) {
       ->type_name("FILE");
   verb->add_option(
           "--keep", arguments->keep,
-          "Age from which nights lose samples and telemetry, at least 7d; trials, facts and changes stay "
+          "Age from which runs lose samples and telemetry, at least 7d; trials, properties and changes stay "
           "(default: all is kept)")
       ->type_name("DAYSd");
   verb->add_option("--label-command", arguments->label_command,
-                   "Command whose first line of output is the label of each night, such as a version")
+                   "Command whose first line of output is the label of each run, such as a version")
       ->type_name("COMMAND");
   verb->add_option("--textfile", arguments->textfile,
-                   "File that each night writes for Prometheus' textfile collector: NAME.prom")
+                   "File that each run writes for Prometheus' textfile collector: NAME.prom")
       ->type_name("FILE");
   verb->add_option("--site", arguments->site,
-                   "Folder that each night writes pages to, as report --schedule does")
+                   "Folder that each run writes pages to, as report --schedule does")
       ->type_name("DIR");
   verb->add_option("--mail", arguments->mail,
                    "Address that new messages are mailed to, by this host's sendmail")
       ->type_name("ADDRESS");
   verb->add_flag("--no-timer", arguments->no_timer,
-                 "Make no timer: your own means start virtrain schedule run NAME each night");
+                 "Make no timer: your own means start virtrain schedule run NAME every night");
   add_database_option(*verb, arguments->database);
   verb->footer(
       "Example:\n  virtrain schedule add scenarios/nightly-cpu.yaml --at 02:00 --db nightly.db --keep 400d");

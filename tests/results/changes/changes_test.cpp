@@ -290,9 +290,8 @@ TEST_CASE("each series says how noisy it is and what can be told, and one night 
   const TemporaryFolder folder;
   Store store(folder.path / "r.db");
   add_night(store, 0, 950);
-  CHECK_THAT(
-      render(changes_table(read_changes(store)), Format::markdown),
-      Contains("3 of these series have too few nights: the first change can be detected after 15 nights"));
+  CHECK_THAT(render(changes_table(read_changes(store)), Format::markdown),
+             Contains("3 of these series have too few runs: the first change can be detected after 15 runs"));
   for (int night = 1; night < 20; ++night) { add_night(store, night, 950); }
   const auto log = read_changes(store);
   CHECK_THAT(render(changes_table(log), Format::markdown), Contains("smallest detectable loss 2."));

@@ -52,9 +52,12 @@ TEST_CASE("what is wider than the screen goes on below its row, with its head") 
   CHECK(render(table, Format::table, Screen{false, 30}) ==
         "case    images/s\n"
         "weak/2      5391\n"
-        "    why: one rank ran on\n"
-        "    another core than planned\n"
         "weak/4      9000\n"
+        "\n"
+        "case    why\n"
+        "weak/2  one rank ran on\n"
+        "        another core than\n"
+        "        planned\n"
         "\n"
         "a note that is a little longer\n"
         "than the screen\n");
@@ -203,6 +206,66 @@ TEST_CASE("a narrow screen has shorter names, not other names or numbers") {
   CHECK_THAT(render(table, Format::table, Screen{false, 22}),
              Contains("weak-scaling/2") && Contains("weak-others/2"));
   CHECK_THAT(render(table, Format::markdown), Contains("more"));
+}
+
+TEST_CASE("a narrow screen has texts in several lines, then tables below each other") {
+  const Table table{.title = "T",
+                    .columns = {{.key = "topic", .head = "topic"},
+                                {.key = "own", .head = "its own value", .wraps = true},
+                                {.key = "n", .head = "n", .right = true}},
+                    .rows = {{cell("GPU driver"), cell("one of several words"), cell(12)}}};
+  CHECK(render(table, Format::table, Screen{false, 26}) ==
+        "T\n\n"
+        "            its own\n"
+        "topic       value        n\n"
+        "GPU driver  one of      12\n"
+        "            several\n"
+        "            words\n");
+  CHECK(render(table, Format::table, Screen{false, 22}) ==
+        "T\n\n"
+        "            its own\n"
+        "topic       value\n"
+        "GPU driver  one of\n"
+        "            several\n"
+        "            words\n"
+        "\n"
+        "topic        n\n"
+        "GPU driver  12\n");
+  CHECK_THAT(render(table, Format::table), Contains("one of several words"));
+}
+
+TEST_CASE("show counts packages and shortens long properties, and shows all of them on request") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  auto experiment = an_experiment("e1");
+  experiment.fingerprint = {{"cpu_flags", std::string(300, 'f')}, {"kernel", "6.1"}};
+  for (int i = 0; i < 30; ++i) { experiment.fingerprint["package.p" + std::to_string(i)] = "1.2"; }
+  store.add_experiment(experiment);
+  const auto brief = render(show_experiment(store, "e1"), Format::table);
+  CHECK_THAT(brief, Contains("kernel: 6.1") && !Contains("package.p1") && !Contains(std::string(60, 'f')) &&
+                        Contains("30 packages of guests") && Contains("--packages"));
+  CHECK_THAT(render(show_experiment(store, "e1", true), Format::table),
+             Contains("package.p29: 1.2") && Contains(std::string(300, 'f')) && !Contains("--packages"));
+}
+
+TEST_CASE("list, show and changes fit 80 columns, a line each") {
+  const TemporaryFolder folder;
+  Store store(folder.path / "results.db");
+  auto experiment = an_experiment("20261129t134448-fb4319");
+  experiment.scenario = "nightly-with-a-name";
+  store.add_experiment(experiment);
+  for (int pair = 1; pair <= 2; ++pair) {
+    add_finished(store, experiment.id, "weak-scaling/16", "bare_metal_shared", pair, 12345.6, 16);
+  }
+  for (const auto& table : {experiments_table(store), show_experiment(store, experiment.id)}) {
+    const auto text = render(table, Format::table, {false, 80});
+    for (const auto& line : split(text, '\n')) {
+      CHECK(text_width(line) <= 80);
+      CHECK_FALSE(line.starts_with("    "));
+    }
+  }
+  CHECK_THAT(render(experiments_table(store), Format::table, {false, 80}),
+             Contains("2026-11-20 08:00  running       2\n"));
 }
 
 TEST_CASE("list and show come from the database alone") {
