@@ -27,24 +27,26 @@ StudyFigures figures_of(const CaseComparison& comparison, const ArmSummary& arm)
   return figures;
 }
 
-ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const std::string& case_name,
-                       const std::string& arm, const std::string& unit) {
+ReproducedArm& line_of(std::vector<ReproducedArm>& lines, const CaseComparison& comparison,
+                       const ArmSummary& arm) {
+  const auto& case_name = comparison.case_name;
+  const auto& unit = comparison.throughput_unit;
   const auto known = std::ranges::find_if(lines, [&](const auto& line) {
-    return line.case_name == case_name && line.arm == arm && line.unit == unit;
+    return line.case_name == case_name && line.arm == arm.arm && line.unit == unit;
   });
   if (known != lines.end()) { return *known; }
   // Behind the other arms of its case, so that a case stays together.
   const auto same_case = std::find_if(lines.rbegin(), lines.rend(),
                                       [&](const auto& line) { return line.case_name == case_name; });
   const auto place = same_case == lines.rend() ? lines.end() : same_case.base();
-  return *lines.insert(place, {case_name, arm, unit, {}, {}});
+  return *lines.insert(place, {case_name, arm.arm, unit, {}, {}, comparison.key, arm.nodes});
 }
 
 void add_figures(std::vector<ReproducedArm>& lines, const std::vector<CaseComparison>& comparisons,
                  StudyFigures ReproducedArm::*side) {
   for (const auto& comparison : comparisons) {
     for (const auto& arm : comparison.arms) {
-      auto& kept = line_of(lines, comparison.case_name, arm.arm, comparison.throughput_unit).*side;
+      auto& kept = line_of(lines, comparison, arm).*side;
       const auto found = figures_of(comparison, arm);
       const auto ratio = kept.ratio ? kept.ratio : found.ratio;  // a case may be compared several times
       kept = found;
@@ -95,6 +97,48 @@ void append_cells(std::vector<Cell>& row, const StudyFigures& figures, const std
   row.push_back(cell(figures.ratio, 4));
 }
 
+std::optional<double> own_to_published(const ReproducedArm& line) {
+  const auto &own = line.own.throughput, &published = line.published.throughput;
+  return own && published && *published > 0 ? std::optional(*own / *published) : std::nullopt;
+}
+
+/// Four significant digits: a CPU has some thousandths of a GPU's throughput.
+Cell quotient_cell(const ReproducedArm& line) {
+  const auto quotient = own_to_published(line);
+  return quotient ? Cell{*quotient, fmt::format("{:#.4g}", *quotient)} : Cell{};
+}
+
+using R = ReproducedArm;
+constexpr ColumnOf<R> scaling_columns[] = {
+    {"nodes", "nodes", [](const R& of) { return cell(of.nodes); }, true},
+    {"own", "own", [](const R& of) { return throughput_cell(of.own.throughput); }, true},
+    {"speedup", "speedup", [](const R& of) { return cell(of.own.speedup, 3); }, true},
+    {"ideal", "ideal", [](const R& of) { return cell(of.nodes); }, true},
+    {"efficiency", "efficiency", [](const R& of) { return share_cell(of.own.efficiency); }, true},
+    {"published", "published", [](const R& of) { return throughput_cell(of.published.throughput); }, true},
+    {"published_speedup", "published speedup", [](const R& of) { return cell(of.published.speedup, 3); },
+     true},
+    {"own_to_published", "own ÷ published", quotient_cell, true}};
+
+constexpr ColumnOf<R> case_columns[] = {
+    {"case", "case", [](const R& of) { return cell(of.case_name); }, false, false, true},
+    {"arm", "arm", [](const R& of) { return cell(of.arm); }, false, false, true},
+    {"own", "own", [](const R& of) { return throughput_cell(of.own.throughput); }, true},
+    {"published", "published", [](const R& of) { return throughput_cell(of.published.throughput); }, true},
+    {"own_to_published", "own ÷ published", quotient_cell, true}};
+
+constexpr ColumnOf<R> ratio_columns[] = {
+    {"case", "case", [](const R& of) { return cell(of.case_name); }, false, false, true},
+    {"own", "own", [](const R& of) { return cell(of.own.ratio, 4); }, true},
+    {"published", "published", [](const R& of) { return cell(of.published.ratio, 4); }, true}};
+
+/// The title of the table in which a line stands.
+std::string title_of(const ReproducedArm& line) {
+  const auto what =
+      line.key.scale ? printed(resized(line.key, {})) + " in " + line.arm : std::string("Other cases");
+  return what + ": " + printable(line.unit);
+}
+
 Cell stated(const std::string& text) {
   return text.empty() ? Cell{nullptr, "not stated"} : cell(text);
 }
@@ -123,10 +167,14 @@ Reproduction reproduction(const Store& store, const std::string& published_exper
   return result;
 }
 
+std::string heading_of(const Reproduction& reproduction) {
+  return fmt::format("{} (published) next to {} (own)", reproduction.published_experiment,
+                     reproduction.own_experiment);
+}
+
 Table figures_table(const Reproduction& reproduction) {
   Table table;
-  table.title = fmt::format("{} (published) beside {} (own)", reproduction.published_experiment,
-                            reproduction.own_experiment);
+  table.title = heading_of(reproduction);
   table.columns = {{"case", "case"}, {"arm", "arm"}};
   for (const std::string side : {"published", "own"}) {
     table.columns.push_back({side + "_images_per_second", side + " images/s", true, true});
@@ -135,19 +183,51 @@ Table figures_table(const Reproduction& reproduction) {
     table.columns.push_back({side + "_efficiency", "efficiency", true});
     table.columns.push_back({side + "_ratio", "vm/bare_metal", true});
   }
+  table.columns.push_back({"own_to_published", "own ÷ published", true});
   for (const auto& line : reproduction.arms) {
     auto& row = table.rows.emplace_back(std::vector{cell(line.case_name), cell(line.arm)});
     append_cells(row, line.published, line.unit);
     append_cells(row, line.own, line.unit);
+    row.push_back(quotient_cell(line));
   }
   for (const auto& verdict : reproduction.verdicts) { table.notes.push_back(verdict + "."); }
   return table;
 }
 
+std::vector<Table> narrow_tables(const Reproduction& reproduction) {
+  std::vector<std::pair<std::string, std::vector<ReproducedArm>>> groups;
+  std::vector<ReproducedArm> ratios;
+  for (const auto& line : reproduction.arms) {
+    const auto title = title_of(line);
+    auto group = std::ranges::find(groups, title, &decltype(groups)::value_type::first);
+    if (group == groups.end()) { group = groups.insert(groups.end(), {title, {}}); }
+    group->second.push_back(line);
+    if (line.own.ratio || line.published.ratio) { ratios.push_back(line); }
+  }
+  // Scalings first, as they are what most come for.
+  std::ranges::stable_partition(groups,
+                                [](const auto& group) { return group.second.front().key.scale.has_value(); });
+  std::vector<Table> tables;
+  const auto add = [&](const auto& columns, const std::vector<ReproducedArm>& rows,
+                       const std::string& title) {
+    tables.push_back(table_of(columns, rows));
+    tables.back().title = title;
+  };
+  for (const auto& [title, lines] : groups) {
+    lines.front().key.scale ? add(scaling_columns, lines, title) : add(case_columns, lines, title);
+  }
+  if (!ratios.empty()) { add(ratio_columns, ratios, "VM against bare metal"); }
+  if (tables.empty()) { return tables; }
+  for (const auto& verdict : reproduction.verdicts) { tables.back().notes.push_back(verdict + "."); }
+  return tables;
+}
+
 Table differences_table(const Reproduction& reproduction) {
   Table table;
   table.title = "What differs";
-  table.columns = {{"topic", "topic"}, {"published", "published"}, {"own", "own"}};
+  table.columns = {{.key = "topic", .head = "topic", .wraps = true},
+                   {.key = "published", .head = "published", .wraps = true},
+                   {.key = "own", .head = "own", .wraps = true}};
   for (const auto& line : reproduction.differences) {
     table.rows.push_back({cell(line.topic), stated(line.published), stated(line.own)});
   }
@@ -160,7 +240,8 @@ json to_json(const Reproduction& reproduction) {
     arms.push_back({{"case", line.case_name},
                     {"arm", line.arm},
                     {"published", to_json(line.published, line.unit)},
-                    {"own", to_json(line.own, line.unit)}});
+                    {"own", to_json(line.own, line.unit)},
+                    {"own_to_published", or_null(own_to_published(line))}});
   }
   json differences = json::array();
   for (const auto& line : reproduction.differences) {

@@ -27,6 +27,8 @@ struct ReproducedArm {
   std::string unit;
   StudyFigures published;
   StudyFigures own;
+  CaseKey key = {};
+  std::int64_t nodes = 1;
 };
 
 /// A published study beside a run of the same scenario.
@@ -46,8 +48,12 @@ std::vector<ReproducedArm> side_by_side(const std::vector<CaseComparison>& publi
 Reproduction reproduction(const Store& store, const std::string& published_experiment,
                           const std::string& own_experiment);
 
-/// The figures side by side, below them the own verdicts.
+/// The two experiments side by side, as a heading.
+std::string heading_of(const Reproduction& reproduction);
+/// The figures side by side in one table, below them the own verdicts.
 Table figures_table(const Reproduction& reproduction);
+/// The same for a screen: a table for each scaling and arm, one of the other cases, one of the ratios.
+std::vector<Table> narrow_tables(const Reproduction& reproduction);
 /// Differences between the two studies.
 Table differences_table(const Reproduction& reproduction);
 /// {"published_experiment", "experiment", "arms": […], "differences": […], "verdicts": […]}

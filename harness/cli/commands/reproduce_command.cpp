@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
@@ -57,7 +58,7 @@ const Study& find_study(const std::string& name) {
     names.push_back(study.name);
   }
   throw Error("reproduce " + name, ErrorCode::usage,
-              fmt::format("there is no such study (allowed: {})", fmt::join(names, ", ")));
+              "there is no such study " + allowed_words(name, {names.begin(), names.end()}));
 }
 
 /// The doctor's findings on this host that stand against the study; a recorded host has no doctor.
@@ -118,9 +119,19 @@ void print_side_by_side(const Study& study, const ReproduceArguments& arguments,
     return print_result(results::canonical_json(results::to_json(result)) + "\n");
   }
   const auto screen = screen_of_stdout();
-  auto words = results::render(results::figures_table(result), arguments.format, screen);
+  std::vector<results::Table> tables;
+  std::string words;
+  if (arguments.format == results::Format::table) {
+    tables = results::narrow_tables(result);
+    words = printable(results::heading_of(result)) + "\n";
+  } else {
+    tables.push_back(results::figures_table(result));
+  }
   if (arguments.format != results::Format::csv) {  // a CSV file is one table
-    words += "\n" + results::render(results::differences_table(result), arguments.format, screen);
+    tables.push_back(results::differences_table(result));
+  }
+  for (const auto& table : tables) {
+    words += (words.empty() ? "" : "\n") + results::render(table, arguments.format, screen);
   }
   print_result(words);
 }
@@ -156,7 +167,7 @@ void reproduce(ReproduceArguments& arguments, Cli& cli) {
 
 void add_reproduce_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand(
-      "reproduce", "Run a published study on this host and print its figures beside your own");
+      "reproduce", "Run a published study on this host and print its figures next to your own");
   auto arguments = std::make_shared<ReproduceArguments>();
   std::string names = "Study:";
   for (const auto& study : studies()) { names += fmt::format(" {} ({})", study.name, study.source); }
@@ -165,7 +176,7 @@ void add_reproduce_command(Cli& cli) {
       ->check(one_of({"cuda", "cpu"}))
       ->capture_default_str();
   verb->add_option("--experiment", arguments->experiment,
-                   "Run nothing; set this earlier run beside the published figures")
+                   "Run nothing; compare this earlier run with the published figures")
       ->type_name("EXPERIMENT")
       ->check(not_empty());
   auto* plan = verb->add_flag("--plan", arguments->plan_only, "Show what would be run; nothing is done");

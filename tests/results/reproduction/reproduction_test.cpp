@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "common/text/text.h"
+#include "common/text/wrap.h"
 #include "results/exchange/exchange.h"
 #include "tests/results/support.h"
 
@@ -154,6 +156,34 @@ TEST_CASE("a guest that lies about its CPUs spoils that fact alone", "[reproduct
   CHECK(facts.find("vcpus")->second ==
         std::set<std::string>{"\"0-3\uFFFD,many\", which is not a list of CPUs"});
   CHECK(facts.find("driver")->second == std::set<std::string>{"550.90.07"});
+}
+
+TEST_CASE("a reproduction fits 80 columns: a table for each scaling and arm, then cases and ratios",
+          "[reproduction]") {
+  const Studies studies;
+  const auto result = reproduction(studies.store, published, "own");
+  std::string text;
+  auto tables = narrow_tables(result);
+  tables.push_back(differences_table(result));
+  for (const auto& table : tables) { text += render(table, Format::table, {false, 80}) + "\n"; }
+  for (const auto& line : virtrain::split(text, '\n')) {
+    CHECK(virtrain::text_width(line) <= 80);
+    CHECK_THAT(line, !virtrain::test::Contains(": not stated"));
+  }
+  using virtrain::test::Contains;
+  CHECK_THAT(text,
+             Contains("weak-scaling in vm: images/s\n\n"
+                      "                                                     published      own ÷\n"
+                      "nodes    own  speedup  ideal  efficiency  published    speedup  published\n") &&
+                 Contains("\n    4  270.0    3.000      4      75.0 %    10675.1      3.872    0.02529\n") &&
+                 Contains("weak-scaling in bare_metal: images/s") && Contains("Other cases: images/s") &&
+                 Contains("VM against bare metal\n\ncase               own  published\n"));
+  const auto json = to_json(result);
+  for (const auto& arm : json.at("arms")) {
+    if (arm.at("case") == "weak-scaling/4" && arm.at("arm") == "vm") {
+      CHECK(arm.at("own_to_published").get<double>() == Approx(270 / 10675.0925));
+    }
+  }
 }
 
 TEST_CASE("the tables and the JSON say the same", "[reproduction]") {
