@@ -51,6 +51,7 @@ void learn_from(const std::filesystem::path& database, const Scenario& scenario,
     if (!std::filesystem::exists(database)) { return; }
     const results::Store store(database, results::Store::Mode::open);
     learn(plan, past_trials(store, scenario, host));
+    if (has_built_image(store, host)) { leave_out_image(plan); }
   } catch (const std::exception& error) {  // an estimate is worth no failure
     log::debug("estimates are not corrected by what is stored", {{"reason", error.what()}});
   }

@@ -133,7 +133,7 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
     const auto cards = settings_of_cards(devices);
     const auto lend = [&host, grants, cards] { return host.lend(grants, cards); };
     const auto count = co_await offload(context_.pool, lend);
-    context_.event(trial.row(), "bind", "devices lent",
+    context_.event(trial.row(), "bind", "devices assigned",
                    {.count = count, .seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9});
     co_return;
   }
@@ -156,9 +156,14 @@ asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::strin
   if (context_.virtualization && image_ == wanted) { co_return; }
   const vmctl::ImageSpec spec{wanted, lends_nvidia_devices(context_.plan)};
   const auto make = [&host = context_.host, &spec] { return host.make_image(spec); };
+  const auto began_ns = monotonic_ns();
   const auto image = co_await offload(context_.pool, make);
+  const auto took_ns = monotonic_ns() - began_ns;
+  trial_began_ns_ += took_ns;  // what comes once says nothing of trials to come
+  remaining_.has_image();
   context_.event(trial, "image", "guest image ready",
                  {.reason = image.reason,
+                  .seconds = static_cast<double>(took_ns) * 1e-9,
                   .hash = image.hash,
                   .kernel = image.kernel,
                   .boots = image.boots,

@@ -64,6 +64,32 @@ std::string progress_words(const Progress& progress, std::int64_t now_ns, std::s
   return "";
 }
 
+namespace {
+
+/// The event by which a run says that guests have an image.
+bool is_image_ready(const results::Event& event) {
+  return event.stage == "image" && event.detail.is_object() && event.detail.contains("from_cache");
+}
+
+std::optional<double> seconds_of(const results::Event& event) {
+  const auto found = event.detail.find("seconds");
+  return found != event.detail.end() && found->is_number() ? std::optional(found->get<double>())
+                                                           : std::nullopt;
+}
+
+}  // namespace
+
+bool has_built_image(const results::Store& store, const std::string& host) {
+  constexpr std::size_t most_looked_at = 20;
+  auto all = store.list_experiments();
+  std::ranges::reverse(all);
+  all.resize(std::min(all.size(), most_looked_at));
+  return std::ranges::any_of(all, [&](const auto& one) {
+    return one.experiment.host_name == host &&
+           std::ranges::any_of(store.events(one.experiment.id), is_image_ready);
+  });
+}
+
 PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host) {
   constexpr std::size_t newest = 3, most_looked_at = 20;
   struct Sum {
@@ -83,11 +109,17 @@ PastTrials past_trials(const results::Store& store, const Scenario& scenario, co
       continue;
     }
     ++read;
+    std::map<std::int64_t, double> of_image;
+    for (const auto& event : store.events(id)) {
+      if (event.trial && is_image_ready(event)) { of_image[*event.trial] = seconds_of(event).value_or(0); }
+    }
     for (const auto& trial : store.trials(id)) {
       const auto began = seconds_of_iso8601(trial.started_at), ended = seconds_of_iso8601(trial.ended_at);
       if (trial.status != Status::finished || !began || !ended || *ended <= *began) { continue; }
       auto& sum = sums[{trial.case_name, trial.arm}];
-      sum.seconds += static_cast<double>(*ended - *began);
+      const auto image = of_image.find(trial.id);
+      sum.seconds +=
+          std::max(0.0, static_cast<double>(*ended - *began) - (image == of_image.end() ? 0 : image->second));
       sum.trials += 1;
     }
   }
@@ -114,7 +146,8 @@ SecondsRange RemainingTime::expected_seconds(const PlannedTrial& trial) const {
 }
 
 SecondsRange RemainingTime::seconds_left(const PlannedTrial& present, double elapsed_seconds) const {
-  const auto expected = expected_seconds(present);
+  auto expected = expected_seconds(present);
+  if (runs_in_vms(present.base)) { expected += image_; }
   SecondsRange left{std::max(0.0, expected.low - elapsed_seconds),
                     std::max(0.0, expected.high - elapsed_seconds)};
   // A trial that takes longer than it should tells of those to come.
@@ -125,6 +158,7 @@ SecondsRange RemainingTime::seconds_left(const PlannedTrial& present, double ela
     const bool is_alike = runs_in_vms(trial.base) == runs_in_vms(present.base);
     left += {other.low, other.high * (is_alike ? overrun : 1)};
   }
+  if (!runs_in_vms(present.base)) { left += image_; }
   return left;
 }
 

@@ -26,12 +26,17 @@ std::string progress_words(const Progress& progress, std::int64_t now_ns, std::s
 /// text of it is another work.
 PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host);
 
+/// Whether one of the database's newest runs on this host left a guest image.
+bool has_built_image(const results::Store& store, const std::string& host);
+
 /// How long the rest of a plan takes: its estimates, corrected by what trials of the same arm took; where
 /// none of it has run, of arms that run in VMs or on bare metal as it does.
 class RemainingTime {
  public:
-  explicit RemainingTime(const Plan& plan) : plan_(plan) {}
+  explicit RemainingTime(const Plan& plan) : plan_(plan), image_(plan.image) {}
 
+  /// The guest image is there, which no trial's time has in it.
+  void has_image() { image_ = {}; }
   void finished(const PlannedTrial& trial, double seconds);
   /// Time for the rest of the present trial, `elapsed_seconds` after its start, and for all that come after
   /// it.
@@ -45,6 +50,7 @@ class RemainingTime {
   SecondsRange expected_seconds(const PlannedTrial& trial) const;
 
   const Plan& plan_;
+  SecondsRange image_;
   std::map<bool, Sum> by_kind_;  ///< of trials in VMs, and of others
   std::map<std::string, Sum> by_arm_;
 };

@@ -15,7 +15,7 @@ namespace virtrain::harness {
 namespace {
 
 constexpr std::string_view no_cuda_on_vgpu_hosts =
-    "the host's driver for vGPUs offers no CUDA, so there is no bare metal beside a vGPU (use the arm vm "
+    "the host's driver for vGPUs offers no CUDA, so a vGPU has no bare metal to compare with (use the arm vm "
     "only, and compare by --label or import with a passthrough VM, a vGPU of the whole card, or another "
     "host)";
 constexpr std::string_view no_bare_metal_of_mig_vgpus =

@@ -23,6 +23,8 @@
 namespace virtrain::harness {
 namespace {
 
+/// A guest image that may be in the cache, or is built of the host's packages, without CUDA's and with them.
+constexpr SecondsRange unknown_image{0, 60}, unknown_gpu_image{0, 180};
 /// For the estimate only: one function to another driver.
 constexpr double binding_seconds = 4.0;
 
@@ -305,7 +307,16 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
     plan.warnings.push_back(std::move(words));
   }
   count_bindings(plan);
+  if (plan.vm_boots > 0 || !plan.security.empty()) {
+    plan.image = scenario.devices.kind == DeviceKind::none ? unknown_image : unknown_gpu_image;
+  }
+  plan.likely += plan.image;
   return plan;
+}
+
+void leave_out_image(Plan& plan) {
+  plan.likely += {-plan.image.low, -plan.image.high};
+  plan.image = {};
 }
 
 void learn(Plan& plan, const PastTrials& past) {
@@ -356,6 +367,7 @@ nlohmann::json to_json(const Plan& plan) {
                      {"estimate_seconds", plan.estimate_seconds},
                      {"estimate_seconds_low", plan.likely.low},
                      {"estimate_seconds_high", plan.likely.high},
+                     {"image_seconds_high", plan.image.high},
                      {"warnings", plan.warnings}};
   if (plan.isolation) {
     out["isolation"] = {{"seed", plan.isolation->seed}, {"margin", plan.isolation->margin}};

@@ -52,7 +52,8 @@ struct Plan {
   std::int64_t vm_boots = 0;
   std::int64_t device_bindings = 0;  ///< devices lent and given back over the whole run, each time one
   double estimate_seconds = 0;
-  SecondsRange likely = {};  ///< of the same
+  SecondsRange likely = {};  ///< of the same, and of `image`
+  SecondsRange image = {};   ///< for the guest image, once; not in `estimate_seconds`
   bool emulated = false;     ///< VMs are expected to run under TCG
   std::vector<std::string> warnings;
   std::optional<Isolation> isolation = {};      ///< of the scenario; the order of its arms is by its seed
@@ -89,5 +90,8 @@ std::string to_table(const Plan& plan, bool every_trial);
 using PastTrials = std::map<std::pair<std::string, std::string>, double>;
 /// Corrects the estimates of trials like those that ran here before.
 void learn(Plan& plan, const PastTrials& past);
+
+/// The guest image is most likely in the cache: no time for it.
+void leave_out_image(Plan& plan);
 
 }  // namespace virtrain::harness

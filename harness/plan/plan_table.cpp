@@ -186,6 +186,10 @@ std::string to_table(const Plan& plan, bool every_trial) {
   auto out =
       fmt::format("{}, {}, {}, {}\n", counted(plan.trials.size(), "trial"), counted(plan.vm_boots, "VM boot"),
                   counted(plan.device_bindings, "device rebind"), to_words(plan.likely));
+  if (plan.image.high > 0) {
+    out += fmt::format("guest image: up to {} of these, once, unless it is in the cache\n",
+                       to_words({plan.image.high, plan.image.high}));
+  }
   for (const auto& warning : plan.warnings) { out += "warning: " + warning + "\n"; }
   out += every_trial ? table_of_trials(plan) : table_of_cases(plan);
   out += table_of_security(plan);

@@ -12,8 +12,8 @@
 namespace virtrain::harness {
 namespace {
 
-/// Speed of one core: oneDNN's convolutions natively, and under QEMU's TCG (docs/pictures/quickstart.svg:
-/// 0.866 images/s of 32 px).
+/// Speed of one core: oneDNN's convolutions natively, and under QEMU's TCG (0.866 images/s
+/// of 32 px).
 constexpr double native_gflop_per_second = 200.0;
 constexpr double emulated_gflop_per_second = 0.43;
 constexpr double gpu_images_per_second = 2500.0;

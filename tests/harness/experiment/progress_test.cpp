@@ -45,6 +45,16 @@ TEST_CASE("what is left is a range, which trials narrow") {
   check_range(remaining.seconds_left(plan.trials[3], 500), 0, 0);
 }
 
+TEST_CASE("building the guest image is part of what is left until the image is there") {
+  auto plan = four_trials();
+  plan.image = {0, 60};
+  RemainingTime remaining(plan);
+  check_range(remaining.seconds_left(plan.trials[0], 0), 5 + 30 + 30 + 5, 20 + 180 + 180 + 20 + 60);
+  check_range(remaining.seconds_left(plan.trials[1], 200), 30 + 5, 180 + 60 - 200 + 180 + 20);
+  remaining.has_image();
+  check_range(remaining.seconds_left(plan.trials[0], 0), 5 + 30 + 30 + 5, 20 + 180 + 180 + 20);
+}
+
 TEST_CASE("a trial that takes longer than it should tells of those to come") {
   const auto plan = four_trials();
   RemainingTime remaining(plan);
@@ -108,4 +118,11 @@ TEST_CASE("what trials took is learnt from the same text on the same host, and f
   const auto past = past_trials(store, scenario, "here");
   REQUIRE(past.size() == 1);
   CHECK(past.at({"c", "vm"}) == Approx(30));
+  // The guest image comes once, and no later trial takes its time.
+  CHECK_FALSE(has_built_image(store, "here"));
+  store.add_event(
+      "b", {store.trials("b")[0].id, 1, "t", "image", "ready", {{"from_cache", false}, {"seconds", 10}}});
+  CHECK(past_trials(store, scenario, "here").at({"c", "vm"}) == Approx(25));
+  CHECK(has_built_image(store, "here"));
+  CHECK_FALSE(has_built_image(store, "there"));
 }

@@ -285,6 +285,18 @@ TEST_CASE("trials that ran here before correct the estimates of those like them"
   CHECK(plan.estimate_seconds == Approx(2000 + unchanged));
 }
 
+TEST_CASE("a plan with VMs has time for the guest image, on a line of its own, unless it is there") {
+  auto plan = make_plan(scenario(one_node, "pairs: 1\n"), host(1, 2), true);
+  const auto with_image = plan.likely;
+  CHECK_THAT(to_table(plan, false), Contains("\nguest image: up to 60 s of these, once"));
+  leave_out_image(plan);
+  CHECK(plan.likely.low == Approx(with_image.low));
+  CHECK(plan.likely.high == Approx(with_image.high - 60));
+  CHECK_THAT(to_table(plan, false), !Contains("guest image"));
+  const auto metal = make_plan(scenario(one_node, "pairs: 1\narms: [bare_metal]\n"), host(1, 2), true);
+  CHECK(metal.image.high == 0);
+}
+
 TEST_CASE("a range of seconds is said as exactly as a guess is") {
   CHECK(to_words({3, 8}) == "10 s");
   CHECK(to_words({21, 85}) == "30 to 90 s");
