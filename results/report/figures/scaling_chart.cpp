@@ -125,7 +125,7 @@ Chart chart_of(const Family& family, const std::vector<Step>& steps, std::size_t
   chart.id = fmt::format("scaling-{}", number);
   chart.spec = "scaling";
   const auto& [name, unit] = family;
-  chart.title = name + (unit == images_unit ? "" : ", " + unit) + ": speedup beside the ideal";
+  chart.title = name + (unit == images_unit ? "" : ", " + unit) + ": efficiency and speedup";
   chart.summary = summary_of(steps);
   chart.data["steps"] = nlohmann::json::array();
   std::set<std::int64_t> nodes;

@@ -52,7 +52,7 @@ const std::vector<Section>& chart_sections() {
   static const std::vector<Section> sections{
       {"ratios", "Ratios", "forest", "ratios: no case has runs of both arms"},
       {"images-per-second", "Throughput", "throughput", "throughput: no trial has a result"},
-      {"speedup", "Speedup", "scaling",
+      {"speedup", "Scaling", "scaling",
        "speedup: no weak scaling (cases named FAMILY/NODES with FAMILY/1) on more than one node"},
       {"sweep", "Sweeps", "sweep", "sweeps: no case was run with several values of a key"},
       {"course", "Over time", "course", "throughput over time: no trial has stored samples"},
@@ -83,9 +83,20 @@ std::string left_out_words(const ReportData& data, const std::string& spec, std:
   return "";
 }
 
+/// The sections in their order: the scaling first where it is what most was run for.
+std::vector<Section> ordered_sections(const ReportData& data) {
+  auto sections = chart_sections();
+  const auto sizes =
+      std::ranges::count_if(data.comparisons, [](const auto& one) { return one.key.scale.has_value(); });
+  if (2 * sizes < std::ssize(data.comparisons)) { return sections; }
+  const auto scaling = std::ranges::find(sections, "scaling", &Section::spec);
+  std::rotate(sections.begin(), scaling, scaling + 1);
+  return sections;
+}
+
 json sections_model(const ReportData& data, const std::vector<Chart>& charts, json& absent) {
   json sections = json::array();
-  for (const auto& section : chart_sections()) {
+  for (const auto& section : ordered_sections(data)) {
     json figures = json::array();
     for (const auto& chart : charts) {
       if (chart.spec == section.spec) { figures.push_back(chart_model(chart)); }

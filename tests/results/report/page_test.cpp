@@ -261,6 +261,19 @@ TEST_CASE("every chart has words and a table for those who cannot see it") {
   CHECK(charts[2].data["steps"].size() == 4);
 }
 
+TEST_CASE("where most cases are sizes of a scaling, the report begins with it") {
+  Study study;
+  study.add_case("weak-scaling/1", 0.99);
+  study.add_case("weak-scaling/2", 0.98, 2);
+  const auto first_section = [&] {
+    const auto data = study.data();
+    return page_model(data, charts_of(data))["sections"][0]["id"].get<std::string>();
+  };
+  CHECK(first_section() == "speedup");
+  for (const auto* name : {"one", "two", "three"}) { study.add_case(name, 1); }
+  CHECK(first_section() == "ratios");
+}
+
 TEST_CASE("a sweep is a curve of each arm's means, and its best points are filled") {
   Study study;
   study.add_case("lonely@vcpus=2", 1);
