@@ -60,14 +60,19 @@ std::string line_value(std::string_view text, std::string_view name) {
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known) {
   constexpr std::size_t longest_word = 100;
   if (word.size() > longest_word) { return std::nullopt; }
-  const auto distance = [&](std::string_view other) {  // Levenshtein, one row
-    std::vector<std::size_t> row(other.size() + 1);
+  // Edits from one to the other; two letters that change places are one.
+  const auto distance = [&](std::string_view other) {
+    std::vector<std::size_t> row(other.size() + 1), above, second;
     std::iota(row.begin(), row.end(), std::size_t{0});
     for (std::size_t i = 1; i <= word.size(); ++i) {
-      std::size_t diagonal = std::exchange(row[0], i);
+      second = std::exchange(above, row);
+      row[0] = i;
       for (std::size_t j = 1; j <= other.size(); ++j) {
-        const std::size_t substitute = diagonal + (word[i - 1] == other[j - 1] ? 0 : 1);
-        diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, substitute}));
+        const bool same = word[i - 1] == other[j - 1];
+        row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (same ? 0 : 1)});
+        if (i > 1 && j > 1 && word[i - 1] == other[j - 2] && word[i - 2] == other[j - 1]) {
+          row[j] = std::min(row[j], second[j - 2] + 1);
+        }
       }
     }
     return row.back();
@@ -83,7 +88,8 @@ std::optional<std::string> nearest_word(std::string_view word, const std::vector
   }
   if (best) { return best; }
   const auto begun = std::ranges::find_if(known, [&](const auto& candidate) {  // gpus_per_node of gpus
-    return !word.empty() && candidate.starts_with(std::string(word) + "_");
+    const auto rest = candidate.starts_with(word) ? candidate.substr(word.size()) : "";
+    return !word.empty() && (rest.starts_with('_') || rest.starts_with('-'));
   });
   return begun == known.end() ? std::nullopt : std::optional(*begun);
 }

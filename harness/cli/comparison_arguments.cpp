@@ -13,8 +13,9 @@ double share(const std::string& flag, const std::string& text, double below) {
   if (!value || *value <= 0 || *value >= below) {
     throw Error(
         "read the command line", ErrorCode::usage,
-        fmt::format("{} {} is not allowed (allowed: a share such as 2% or 0.02, above 0 and below {})", flag,
-                    text, below));
+        fmt::format("{} {} is not allowed (allowed: a share such as 2% or 0.02, above 0 and below {}{})",
+                    flag, text, below,
+                    parse_share(text + "%").value_or(below) < below ? "; did you mean " + text + "%?" : ""));
   }
   return *value;
 }

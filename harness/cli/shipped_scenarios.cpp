@@ -1,10 +1,14 @@
 #include "harness/cli/shipped_scenarios.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 #include <system_error>
 
+#include "common/error.h"
 #include "common/files/reading.h"
 #include "common/model/workload.h"
+#include "common/text/text.h"
 #include "harness/cli/search_path.h"
 #include "harness/scenario/decode/decode.h"
 
@@ -48,7 +52,17 @@ std::string scenario_path(const std::string& given) {
   const auto folder = shipped_folder();
   if (folder.empty()) { return given; }
   const auto file = folder / (given.ends_with(ending) ? given : given + ending);
-  return fs::exists(file, unseen) ? file.string() : given;
+  if (fs::exists(file, unseen)) { return file.string(); }
+  if (fs::exists(given, unseen)) { return given; }
+  std::vector<std::string> names;
+  for (const auto& one : entries_of(folder)) {
+    if (one.extension() == ending) { names.push_back(one.stem().string()); }
+  }
+  const auto near = nearest_word(given, names);
+  if (!near) { return given; }
+  throw Error("read " + given, ErrorCode::bad_input,
+              fmt::format("{}: no such file; did you mean {}? (virtrain scenarios lists those that ship)",
+                          given, *near));
 }
 
 }  // namespace virtrain::harness

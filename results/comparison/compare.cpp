@@ -104,10 +104,13 @@ class Comparer {
     std::vector<std::string> known;
     for (const auto& row : index_.data().rows) { add_once(known, row.arm); }
     if (contains(known, name)) { return; }
-    const auto near = nearest_word(name, known);
+    auto near = nearest_word(name, known);
+    for (const std::string kind : {"label", "experiment", "host", "scenario", "date", "arm"}) {
+      if (name.starts_with(kind + "=")) { near = kind + ":" + name.substr(kind.size() + 1); }
+    }
     throw Error("compare", ErrorCode::not_found,
                 fmt::format("{}: no trial ran in an arm {} (allowed: {}{})", side, printable(name),
-                            join(known, ", "), near ? "; did you mean " + *near + "?" : ""));
+                            join(known, ", "), near ? "; did you mean " + printable(*near) + "?" : ""));
   }
 
   /// The pairs of arms that were asked for, or that make sense for the case.

@@ -26,8 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_file(const std::string& name, int error) {
-  const char* reason = error == ENOENT      ? "it is not there"
-                       : error == EINVAL    ? "it is not a regular file"
+  if (error == ENOENT) { throw Error(name, ErrorCode::bad_input, "no such file"); }
+  const char* reason = error == EINVAL      ? "it is not a regular file"
                        : error == EISDIR    ? "it is not a regular file"
                        : error == ETIMEDOUT ? "it is a pipe, and nothing comes through it"
                                             : "you may not read it";

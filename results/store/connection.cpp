@@ -55,7 +55,7 @@ std::pair<ErrorCode, std::string> advice(int code) {
     case SQLITE_AUTH:
       return {
           ErrorCode::host_unable,
-          "what lies beside it, FILE-journal or FILE-wal, is another user's or leads elsewhere, and would "
+          "what lies next to it, FILE-journal or FILE-wal, is another user's or leads elsewhere, and would "
           "change what is stored; let that user's virtrain open the database, or remove it, or give another "
           "file with --db"};
     case SQLITE_INTERRUPT:
@@ -252,6 +252,9 @@ std::filesystem::path Store::Connection::find_place(const std::string& operation
                    mode == Mode::create ? std::optional(usual) : std::nullopt);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::io) { throw; }
+    if (std::error_code unseen; std::filesystem::is_directory(file, unseen)) {
+      throw Error(operation, ErrorCode::io, file.string() + " is a folder (give a file in it with --db)");
+    }
     throw Error(operation, ErrorCode::io,
                 fmt::format("cannot make the folder {}: {} (use --db)", file.parent_path().string(),
                             error.message()));
@@ -340,8 +343,11 @@ std::int64_t Store::Connection::experiment_number(const std::string& id) {
   auto found = query("SELECT number FROM experiment WHERE id = ?");
   found.bind(id);
   if (!found.next()) {
+    std::string advice;
+    if (id.ends_with(".db")) { advice = "; did you mean --db " + id + "?"; }
+    if (id.ends_with(".html")) { advice = "; did you mean -o " + id + "?"; }
     throw Error("find experiment " + id, ErrorCode::not_found,
-                "there is none of this id in " + file.string() + " (virtrain list shows them)");
+                "there is none of this id in " + file.string() + " (virtrain list shows them" + advice + ")");
   }
   return found.read<std::int64_t>();
 }

@@ -55,6 +55,30 @@ class Help(CommandLine):
         self.assertIn("\n  virtrain compare\n      the latest experiment, vm / bare_metal\n  virtrain compare --db study.db", words)
         self.assertIn("date:FROM..TO (UTC, both\nends included), arm:NAME. Without", words, "lines of one paragraph are joined")
 
+    def test_mistakes_are_answered_with_what_to_write(self):
+        for arguments, status, words in (
+                (("run", "quickstrat"), 3, "quickstrat: no such file; did you mean quickstart?"),
+                (("run", "."), 3, ". is a folder"),
+                (("--db", "x.db", "list"), 2, "--db belongs behind the command: virtrain list --db"),
+                (("list", "x.db"), 2, "did you mean --db x.db?"),
+                (("list", "--db"), 2, "--db needs a value: --db FILE"),
+                (("list", "--db", "."), 4, ". is a folder (give a file in it with --db)"),
+                (("schedule",), 2, "virtrain schedule needs one of its commands (add, list, remove, run)"),
+                (("ack",), 2, "virtrain ack needs change: "),
+                (("run", "quickstart", "--pairs", "3"), 2, "did you mean --set pairs=…?"),
+                (("run", "quickstart", "--batch_size", "3"), 2, "did you mean --set workload.batch_size=…?"),
+                (("run", "quickstart", "--set", "paris=3"), 3, "did you mean pairs?"),
+                (("run", "quickstart", "--mode", "root"), 2, "did you mean system?"),
+                (("compare", "--explain=all"), 2, "--explain takes no value"),
+                (("compare", "--margin", "2"), 2, "did you mean 2%?"),
+                (("scenarios", "quickstart"), 2, "did you mean virtrain plan quickstart?"),
+                (("reproduce", "dell"), 2, "did you mean dell-r750xa?"),
+                (("doctor", "--explain", "iom1"), 2, "did you mean IOM-1?")):
+            with self.subTest(arguments=arguments):
+                result = virtrain(*arguments)
+                self.assertEqual(result.status, status, result)
+                self.assertIn(words, result.err)
+
     def test_the_program_by_itself_says_what_to_begin_with(self):
         result = self.succeed()
         self.assertIn("\n  virtrain demo ", result.out)
@@ -144,7 +168,7 @@ class BadInput(CommandLine):
             with self.subTest(verb=verb):
                 result = virtrain(verb, self.folder / "none.yaml", *(["--db", self.database] if verb == "import" else []))
                 self.assertEqual((result.status, result.out), (3, ""))
-                self.assertIn(f"{self.folder}/none.yaml:" + ("1:1: " if verb == "import" else " no such file"), result.err)
+                self.assertIn(f"{self.folder}/none.yaml: no such file", result.err)
 
     def test_a_missing_database(self):
         for verb in ["list", "show", "compare", "export"]:

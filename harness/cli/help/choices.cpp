@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "common/contains.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "harness/scenario/decode/decode.h"
 
 namespace virtrain::harness {
 namespace {
@@ -41,7 +44,14 @@ std::vector<std::string> flags_of(const CLI::App* app) {
 }
 
 std::string meant(const std::string& word, const std::vector<std::string>& known) {
-  const auto near = nearest_word(word, known);
+  static const std::map<std::string, std::string> elsewhere{{"root", "system"},
+                                                            {"user", "session"},
+                                                            {"container", "namespaces"},
+                                                            {"text", "table"},
+                                                            {"md", "markdown"}};
+  const auto found = elsewhere.find(word);
+  const auto near = found != elsewhere.end() && contains(known, found->second) ? std::optional(found->second)
+                                                                               : nearest_word(word, known);
   return near ? fmt::format("; did you mean {}?", *near) : "";
 }
 
@@ -50,6 +60,13 @@ std::string word_of_ours(const std::string& word) {
   static const std::map<std::string, const char*> known{
       {"--dry-run", "virtrain plan SCENARIO"},
       {"--dry_run", "virtrain plan SCENARIO"},
+      {"--fix", "virtrain doctor, which changes nothing and lists the commands"},
+      {"--every", "--at"},
+      {"-f", "--format"},
+      {"-n", "--set pairs=N"},
+      {"--runs", "--set pairs=N"},
+      {"--repeat", "--set pairs=N"},
+      {"--repetitions", "--set pairs=N"},
       {"--output-format", "--format"},
       {"check", "virtrain doctor, or virtrain validate SCENARIO"},
       {"delete", "virtrain clean"},
@@ -65,14 +82,46 @@ std::string word_of_ours(const std::string& word) {
   return found == known.end() ? "" : fmt::format("; did you mean {}?", found->second);
 }
 
+bool takes(const CLI::App* verb, const char* flag) {
+  return verb->get_option_no_throw(flag) != nullptr;
+}
+
+/// "; did you mean --set workload.batch_size=…?" for a flag that is a key of scenarios.
+std::string key_of_flag(const CLI::App* verb, const std::string& flag) {
+  if (!takes(verb, "--set")) { return ""; }
+  auto key = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
+  std::ranges::replace(key, '-', '_');
+  const auto schema = scenario_schema();
+  const auto& all = schema.at("properties");
+  if (all.contains(key)) { return fmt::format("; did you mean --set {}=…?", key); }
+  for (const auto* block : {"workload", "guest"}) {
+    const auto keys = all.at(block).value("properties", nlohmann::ordered_json::object());
+    if (keys.contains(key)) { return fmt::format("; did you mean --set {}.{}=…?", block, key); }
+  }
+  return "";
+}
+
+std::string unknown_flag(const CLI::App* verb, const std::string& flag) {
+  if (takes(verb, flag.c_str())) {
+    return fmt::format("{0} belongs behind the command: {1} {0} …", flag, full_name(verb));
+  }
+  auto advice = word_of_ours(flag);
+  if (advice.empty()) { advice = key_of_flag(verb, flag); }
+  return fmt::format("{} has no option {}{}", full_name(verb), flag,
+                     advice.empty() ? meant(flag, flags_of(verb)) : advice);
+}
+
+/// An argument that the verb does not take.
+std::string unknown_argument(const CLI::App* verb, const std::string& word) {
+  auto advice = std::string();
+  if (word.ends_with(".db") && takes(verb, "--db")) { advice = "; did you mean --db " + word + "?"; }
+  if (verb->get_name() == "scenarios") { advice = "; did you mean virtrain plan " + word + "?"; }
+  return fmt::format("{} does not take '{}'{}", full_name(verb), word, advice);
+}
+
 /// A word that is no verb, or no flag of this verb.
 std::string unknown_word(const CLI::App* verb, const std::string& word) {
-  if (word.starts_with('-')) {
-    const auto flag = word.substr(0, word.find('='));
-    const auto ours = word_of_ours(flag);
-    return fmt::format("{} has no option {}{}", full_name(verb), flag,
-                       ours.empty() ? meant(flag, flags_of(verb)) : ours);
-  }
+  if (word.starts_with('-')) { return unknown_flag(verb, word.substr(0, word.find('='))); }
   constexpr std::size_t most_listed = 8;
   if (const auto verbs = verbs_of(verb); verbs.size() > most_listed) {
     const auto ours = word_of_ours(word);
@@ -81,7 +130,38 @@ std::string unknown_word(const CLI::App* verb, const std::string& word) {
   } else if (!verbs.empty()) {
     return fmt::format("there is no '{} {}' {}", full_name(verb), word, allowed_words(word, verbs));
   }
-  return fmt::format("{} does not take '{}'", full_name(verb), word);
+  return unknown_argument(verb, word);
+}
+
+/// CLI11's complaint, with what to write.
+std::string own_complaint(const CLI::App* verb, std::string theirs) {
+  const auto before = [&](std::string_view end) {
+    const auto at = theirs.find(end);
+    return at == std::string::npos ? std::string() : theirs.substr(0, at);
+  };
+  if (theirs == "A subcommand is required") {
+    return fmt::format("{} needs one of its commands ({})", full_name(verb), join(verbs_of(verb), ", "));
+  }
+  if (const auto name = before(" is required"); !name.empty()) {
+    const auto* option = verb->get_option_no_throw(name);
+    return fmt::format("{} needs {}{}", full_name(verb), name,
+                       option == nullptr ? "" : ": " + option->get_description());
+  }
+  if (const auto name = before(": 1 required "); !name.empty()) {
+    return fmt::format(
+        "{0} needs a value: {0} {1}", name,
+        theirs.substr(theirs.find("required ") + 9, theirs.rfind(" missing") - theirs.find("required ") - 9));
+  }
+  if (theirs.starts_with("Could not convert: ") && theirs.find(" = ") != std::string::npos) {
+    const auto name = theirs.substr(19, theirs.find(" = ") - 19);
+    const auto* option = verb->get_option_no_throw(name);
+    if (option != nullptr && option->get_expected_max() == 0) { return name + " takes no value"; }
+  }
+  constexpr std::string_view excludes = " excludes ";
+  if (const auto at = theirs.find(excludes); at != std::string::npos) {
+    theirs.replace(at, excludes.size(), " is not allowed together with ");
+  }
+  return theirs;
 }
 
 }  // namespace
@@ -120,11 +200,8 @@ std::string usage_words(const CLI::App* app, const CLI::Error& error) {
   const auto* verb = innermost(app);
   // For an unknown word CLI11 reports that it was not expected, or that a subcommand is missing.
   const auto unknown = app->remaining(true);
-  auto complaint = unknown.empty() ? std::string(error.what()) : unknown_word(verb, unknown.front());
-  constexpr std::string_view theirs = " excludes ";
-  if (const auto at = complaint.find(theirs); unknown.empty() && at != std::string::npos) {
-    complaint.replace(at, theirs.size(), " is not allowed together with ");
-  }
+  const auto complaint =
+      unknown.empty() ? own_complaint(verb, error.what()) : unknown_word(verb, unknown.front());
   return fmt::format("virtrain: {}\n{} --help shows what it takes\n", complaint, full_name(verb));
 }
 

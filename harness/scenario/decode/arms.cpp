@@ -317,7 +317,7 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
     }
     by_arm[name] = *price;
     if (price->currency != by_arm.begin()->second.currency) {
-      prices.refuse(name, "price: {} beside {} (allowed: one currency)", price->currency,
+      prices.refuse(name, "price: {} and {} (allowed: one currency)", price->currency,
                     by_arm.begin()->second.currency);
     }
   }

@@ -205,6 +205,7 @@ void decode_placements(MapReader& in, const CaseKey& key, const Ground& ground, 
   const auto tenants = in.child("tenants", of_tenants);
   const auto scale = in.child("scale", of_scale);
   if (tenants.has_value() == scale.has_value()) {
+    if (!tenants && (in.is_misspelt("tenants") || in.is_misspelt("scale"))) { return; }
     diagnostics.add(in.mark(), "case '{}' needs exactly one of 'tenants' and 'scale'", name);
   } else if (tenants) {
     Case placement{name, key.point.empty() ? CaseKey() : key, {}, ground.guest, ground.devices};
@@ -335,10 +336,11 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
           variant.layers.empty() ? scenario.cases : decoder.decode(items, variant.layers, most_points);
     }
   }
-  const auto isolation = in.child("isolation", {.text = "Victims that train beside neighbours",
+  const auto isolation = in.child("isolation", {.text = "Victims that train next to neighbours",
                                                 .absent = "the scenario has cases instead"});
   in.schema_rules({{"oneOf", {{{"required", {"cases"}}}, {{"required", {"isolation"}}}}}});
-  if (document.node.IsMap() && cases.has_value() == isolation.has_value()) {
+  const bool is_misspelt = !cases && (in.is_misspelt("cases") || in.is_misspelt("isolation"));
+  if (document.node.IsMap() && cases.has_value() == isolation.has_value() && !is_misspelt) {
     diagnostics.add(in.mark(), "the scenario needs exactly one of 'cases' and 'isolation'");
   }
   std::optional<MapReader> block;
@@ -483,6 +485,9 @@ Scenario load_scenario(const std::string& path, bool large_sweeps) {
   if (!text && errno == ENOENT) {
     throw Error("read " + name, ErrorCode::bad_input,
                 name + ": no such file (virtrain scenarios lists those that ship)");
+  }
+  if (!text && errno == EISDIR) {
+    throw Error("read " + name, ErrorCode::bad_input, name + " is a folder; give a scenario file in it");
   }
   if (!text) {
     const auto why = errno == EINVAL ? "it is neither a regular file nor a pipe (\"-\" reads standard input)"

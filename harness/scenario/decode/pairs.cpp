@@ -37,7 +37,7 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
        .absent = "no budget",
        .example = "2h"});
   if (!field.describes() && in.has("every") && !until.verdict) {
-    in.refuse("every", "every: nothing is looked at without until: verdict beside it");
+    in.refuse("every", "every: has no effect without until: verdict");
   }
   const auto most_between = std::max<std::int64_t>(until.looks.at_most - until.looks.first, 1);
   if (!field.describes() && in.has("every") && until.verdict && until.looks.every > most_between) {
@@ -45,7 +45,7 @@ void decode_until(const Field& field, Scenario& scenario, Diagnostics& diagnosti
               until.looks.every, until.looks.at_most, most_between);
   }
   if (!field.describes() && !in.has("until") && !in.has("budget")) {
-    diagnostics.add(in.mark(), "pairs: at_most needs until or budget beside it (or say a number: pairs: 6)");
+    diagnostics.add(in.mark(), "pairs: at_most needs until or budget as well (or give a number: pairs: 6)");
   }
   in.schema_rules({{"anyOf", {{{"required", {"until"}}}, {{"required", {"budget"}}}}}});
   in.finish();

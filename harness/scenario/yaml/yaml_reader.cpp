@@ -90,7 +90,8 @@ bool is_other_number(const std::string& word, const std::string& other) {
 
 std::optional<std::string> meant_word(const std::string& word, const std::vector<std::string>& allowed) {
   constexpr std::pair<const char*, const char*> elsewhere[] = {
-      {"gpu", "cuda"}, {"gpu", "passthrough"}, {"gpu", "gemm"}};
+      {"gpu", "cuda"},     {"gpu", "passthrough"}, {"gpu", "gemm"},     {"half", "fp16"},
+      {"float16", "fp16"}, {"bfloat16", "bf16"},   {"float32", "fp32"}, {"single", "fp32"}};
   for (const auto& [their, our] : elsewhere) {
     if (word == their && contains<std::string>(allowed, our)) { return our; }
   }
@@ -273,10 +274,10 @@ auto MapReader::parsed(const std::string& key, const About& about, const Scalar&
   auto value = parse(*text);
   if (value) { return value; }
   auto allowed = rules.allowed;
-  if (rules.unit_end != nullptr) {
-    const auto meant = text->substr(0, text->size() - (text->ends_with('B') ? 1 : 0)) + rules.unit_end;
-    if (parse(meant)) { allowed.insert(allowed.size() - 1, "; did you mean " + meant + "?"); }
-  }
+  const auto candidates = rules.meant != nullptr ? rules.meant(*text) : std::vector<std::string>();
+  const auto meant =
+      std::ranges::find_if(candidates, [&](const auto& one) { return parse(one).has_value(); });
+  if (meant != candidates.end()) { allowed.insert(allowed.size() - 1, "; did you mean " + *meant + "?"); }
   refuse(key, "{}: {} is not {}", key, shown(*text), allowed);
   return value;
 }
@@ -354,11 +355,34 @@ std::optional<double> MapReader::number(const std::string& key, Range range, con
                 });
 }
 
+namespace {
+
+std::vector<std::string> meant_truth(const std::string& text) {
+  static const std::set<std::string> yes{"yes", "Yes", "on", "On", "True", "TRUE", "1"};
+  static const std::set<std::string> no{"no", "No", "off", "Off", "False", "FALSE", "0"};
+  if (yes.contains(text)) { return {"true"}; }
+  return no.contains(text) ? std::vector<std::string>{"false"} : std::vector<std::string>();
+}
+
+/// "30s" of "30" and "30sec", "5m" of "5 min", "2h" of "2hours".
+std::vector<std::string> meant_duration(const std::string& text) {
+  const auto digits = text.find_first_not_of("0123456789.");
+  const auto number = text.substr(0, digits);
+  const auto unit = digits == std::string::npos ? "" : std::string(trim(text.substr(digits)));
+  for (const auto* known : {"ms", "s", "m", "h"}) {
+    if (unit.starts_with(known)) { return {number + known}; }
+  }
+  return unit.empty() ? std::vector{number + "s"} : std::vector<std::string>();
+}
+
+}  // namespace
+
 std::optional<bool> MapReader::boolean(const std::string& key, const About& about) {
   Scalar rules{.schema = {{"type", "boolean"}},
                .expected = "true or false",
                .allowed = "allowed (allowed: true, false)",
-               .plain = true};
+               .plain = true,
+               .meant = meant_truth};
   if (about.example.is_null()) { rules.schema["examples"] = Schema::array({about.fallback != true}); }
   return parsed(key, about, rules, [](const std::string& text) {
     return text == "true" || text == "false" ? std::optional(text == "true") : std::nullopt;
@@ -372,7 +396,11 @@ std::optional<std::uint64_t> MapReader::size_bytes(const std::string& key, std::
                  .expected = "a size such as 512MiB",
                  .allowed = fmt::format("allowed (allowed: a size from {} to {} in KiB, MiB, GiB or TiB)",
                                         format_size(least), format_size(most)),
-                 .unit_end = "iB"},
+                 .meant =
+                     [](const std::string& text) {
+                       return std::vector{text.substr(0, text.size() - (text.ends_with('B') ? 1 : 0)) + "iB",
+                                          text + "iB", text + "MiB"};
+                     }},
                 [&](const std::string& text) {
                   return within(text.ends_with('B') ? parse_size_bytes(text) : std::nullopt, least, most);
                 });
@@ -394,7 +422,8 @@ std::optional<double> MapReader::share(const std::string& key, double above, dou
                 {.schema = {{"anyOf", {{{"type", "string"}, {"pattern", share_pattern}}, number}}},
                  .expected = "a share such as 2% or 0.02",
                  .allowed = fmt::format(
-                     "allowed (allowed: a share such as 2% or 0.02, above {} and below {})", above, below)},
+                     "allowed (allowed: a share such as 2% or 0.02, above {} and below {})", above, below),
+                 .meant = [](const std::string& text) { return std::vector{text + "%"}; }},
                 [&](const std::string& text) {
                   const auto share = parse_share(text);
                   return share && *share > above && *share < below ? share : std::nullopt;
@@ -408,7 +437,8 @@ std::optional<std::int64_t> MapReader::duration_ns(const std::string& key, std::
       {.schema = {{"type", "string"}, {"pattern", duration_pattern}},
        .expected = "a duration such as 30s or 5m",
        .allowed = fmt::format("allowed (allowed: a duration from {} to {}, such as 500ms, 30s, 5m or 2h)",
-                              format_duration(least_ns), format_duration(most_ns))},
+                              format_duration(least_ns), format_duration(most_ns)),
+       .meant = meant_duration},
       [&](const std::string& text) { return within(parse_duration_ns(text), least_ns, most_ns); });
 }
 
@@ -438,6 +468,14 @@ std::optional<std::size_t> MapReader::one_of(const std::string& key, const std::
   return std::nullopt;
 }
 
+bool MapReader::is_misspelt(const std::string& key) const {
+  const std::vector<std::string> allowed(known_.begin(), known_.end());
+  return std::ranges::any_of(keys_, [&](const auto& one) {
+    return !known_.contains(one.first) && nearest_word(one.first, {key}) &&
+           nearest_word(one.first, allowed) == key;
+  });
+}
+
 void MapReader::finish() {
   if (field_.describes()) {
     describe_example();
@@ -446,11 +484,7 @@ void MapReader::finish() {
   const std::vector<std::string> allowed(known_.begin(), known_.end());
   for (const auto& key : missing_) {
     // A key that is written a little differently is refused below, once.
-    const bool is_misspelt = std::ranges::any_of(keys_, [&](const auto& one) {
-      return !known_.contains(one.first) && nearest_word(one.first, {key}) &&
-             nearest_word(one.first, allowed) == key;
-    });
-    if (!is_misspelt) { diagnostics_.add(mark_, "{} needs the key '{}'", what_, key); }
+    if (!is_misspelt(key)) { diagnostics_.add(mark_, "{} needs the key '{}'", what_, key); }
   }
   for (const auto& [key, mark] : keys_) {
     if (known_.contains(key)) { continue; }
@@ -484,7 +518,8 @@ std::vector<Field> read_list(const Field& field, const std::string& what, std::s
   }
   const bool is_list = field.node.IsSequence() && field.over.empty();
   if (!is_list || field.node.size() < least || field.node.size() > most) {
-    diagnostics.add(field.mark(), "{} must be a list of {} to {} items", what, least, most);
+    diagnostics.add(field.mark(), "{} must be a list of {} to {} items{}", what, least, most,
+                    is_list ? "" : " (each on a line that begins with '- ', or [a, b])");
     return {};
   }
   std::vector<Field> items;

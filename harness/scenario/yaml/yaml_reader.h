@@ -180,6 +180,8 @@ class MapReader {
   void schema_rules(const Schema& rules);
   /// Complains about every key nobody asked for; a schema gets the mapping's example.
   void finish();
+  /// Whether a key that nobody asked for is most likely this one, misspelt. For one that was asked for.
+  bool is_misspelt(const std::string& key) const;
 
  private:
   Field field_;
@@ -196,8 +198,9 @@ class MapReader {
     Schema schema;
     const char* expected;
     std::string allowed;
-    bool plain = false;              ///< not quoted
-    const char* unit_end = nullptr;  ///< what other tools leave out at the end: "iB" of "768M"
+    bool plain = false;  ///< not quoted
+    /// Writings of ours that somebody may have meant by this one: "768MiB" by "768M".
+    std::vector<std::string> (*meant)(const std::string& text) = nullptr;
   };
   /// The scalar as `parse` takes its text; what it makes nothing of is refused.
   template <typename Parse>

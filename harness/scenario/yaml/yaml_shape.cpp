@@ -127,7 +127,7 @@ bool check_yaml_shape(const std::string& text, Diagnostics& diagnostics) {
   try {
     while (parser.HandleNextDocument(counter)) {}
     if (!counter.is_empty()) { return true; }
-    diagnostics.add(YAML::Mark(), "a scenario is one YAML document, not an empty one");
+    diagnostics.add(YAML::Mark(), "the scenario is empty (virtrain scenarios lists examples to begin with)");
   } catch (const Refusal& refusal) {
     diagnostics.add(refusal.mark, refusal.message);
   } catch (const YAML::DeepRecursion& error) {

@@ -95,6 +95,14 @@ TEST_CASE("every refusal names the place and says what is wrong") {
   }
 }
 
+TEST_CASE("a misspelt key that a scenario must have is one error") {
+  const auto text = read_file(source / "tests/data/refusals/typo-tenants-alone.yaml").value();
+  CHECK(split(refusal(text), '\n').size() == 1);
+  CHECK(split(refusal("name: x\nworkload: {model: resnet50}\nguest: {vcpus: 1, memory: 1GiB}\ncase: []\n"),
+              '\n')
+            .size() == 1);
+}
+
 TEST_CASE("one reading shows every mistake in file order, and at most twenty") {
   const auto two = refusal(small_scenario("pairs: 0\nreuse: never\n"));
   CHECK_THAT(two, StartsWith("x.yaml:6:8: pairs: '0' is not allowed"));

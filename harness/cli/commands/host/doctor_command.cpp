@@ -152,8 +152,11 @@ results::Table findings_table(std::vector<Finding> findings) {
   const auto of_trials = checks_of_trials(findings);
   findings.insert(findings.end(), of_trials.begin(), of_trials.end());
   results::Table table;
-  table.columns = {
-      {"id", "check"}, {"severity", "severity"}, {"status", "status"}, {"found", "found"}, {"fix", "fix"}};
+  table.columns = {{"id", "check"},
+                   {"severity", "severity"},
+                   {"status", "status"},
+                   {.key = "found", .head = "found", .wraps = true},
+                   {.key = "fix", .head = "fix", .wraps = true}};
   for (const auto& f : findings) {
     table.rows.push_back({results::cell(f.id), results::cell(to_string(f.severity)),
                           results::cell(to_string(f.status)), results::cell(f.found), results::cell(f.fix)});
@@ -239,9 +242,9 @@ void answer_for_vms(const std::vector<Finding>& host, const std::vector<Finding>
 results::Table checks_table(const std::vector<std::pair<CheckRow, const char*>>& rows) {
   results::Table table;
   table.columns = {{"id", "check"},
-                   {"holds", "what has to hold"},
+                   {.key = "holds", .head = "what has to hold", .wraps = true},
                    {"severity", "otherwise"},
-                   {"applies_when", "where it applies"},
+                   {.key = "applies_when", .head = "where it applies", .wraps = true},
                    {"checked", "checked"}};
   for (const auto& [row, made] : rows) {
     table.rows.push_back({results::cell(row.id), results::cell(row.holds),
@@ -269,7 +272,9 @@ std::vector<KnownCheck> checks_of(const std::string& id, std::vector<KnownCheck>
   for (const auto& [row, made] : rows) { ids.emplace_back(row.id); }
   std::erase_if(rows, [&](const auto& row) { return row.first.id != id; });
   if (rows.empty()) {
-    const auto near = nearest_word(id, ids);
+    auto capitals = id;
+    std::ranges::transform(capitals, capitals.begin(), [](unsigned char c) { return std::toupper(c); });
+    const auto near = nearest_word(capitals, ids);
     throw Error("explain " + excerpt(id, 64), ErrorCode::usage,
                 fmt::format("no check has that id{} (--explain all lists them)",
                             near ? "; did you mean " + *near + "?" : ""));
