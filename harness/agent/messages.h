@@ -38,7 +38,8 @@ struct Start {
   static constexpr const char* type = "start";
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(std::vector<std::string>, argv, {}, .text = "The program and its arguments");
-  VIRTRAIN_FIELD(std::optional<Variables>, environment, {}, .text = "Variables beside the agent's own");
+  VIRTRAIN_FIELD(std::optional<Variables>, environment, {},
+                 .text = "Variables in addition to the agent's own");
 };
 
 /// A process has started.

@@ -171,7 +171,7 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
   const auto& figure = change.series->figure;
   if (!change.level.confirmed_on) {
     refuse(id, ErrorCode::usage,
-           "it is unconfirmed; three nights at the new level confirm a change, more in a noisy series");
+           "it is unconfirmed; three runs at the new level confirm a change, more in a noisy series");
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
   if (std::ranges::find(throughput_figures, figure) == throughput_figures.end()) {
@@ -199,7 +199,7 @@ Subject subject_of_experiments(const Store& store, const std::string& good_begin
     const auto found =
         std::ranges::find_if(nights, [&](const Night& one) { return one.experiment == experiment; });
     if (found == nights.end()) {
-      refuse(experiment, ErrorCode::usage, "virtrain bisect made it, so it is not a night");
+      refuse(experiment, ErrorCode::usage, "virtrain bisect made it, so it is not a nightly run");
     }
     require_sound(*found);
     return *found;

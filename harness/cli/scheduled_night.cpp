@@ -165,7 +165,7 @@ class Night {
     auto options = stoppable();
     options.deadline = std::chrono::minutes(10);
     const auto warn = [&](const std::string& reason) {
-      log::warning("what a killed night left could not be removed; this night runs all the same",
+      log::warning("what a killed run left could not be removed; this run starts all the same",
                    {{"schedule", schedule_.name}, {"reason", reason}});
     };
     try {
@@ -196,7 +196,7 @@ class Night {
       return label_in(said.out);
     } catch (const Error& error) {
       // Without the operation, in which the command may stand: it may hold a secret.
-      log::warning("the --label-command gave no label; this night runs without one",
+      log::warning("the --label-command gave no label; this run has none",
                    {{"schedule", schedule_.name}, {"reason", error.message()}});
       return "";
     }
@@ -312,7 +312,7 @@ class Night {
       try {
         send(message);
       } catch (const Error& error) {
-        log::error("a message was not taken; it is kept for the next night",
+        log::error("a message was not taken; it is kept for the next run",
                    {{"schedule", schedule_.name}, {"error", error.what()}});
         continue;
       }
@@ -321,7 +321,7 @@ class Night {
       try {
         book.save_told(schedule_.name, told);
       } catch (const Error& error) {
-        log::error("it could not be noted that a message was sent; the next night sends it again",
+        log::error("it could not be noted that a message was sent; the next run sends it again",
                    {{"schedule", schedule_.name}, {"error", error.what()}});
       }
     }
@@ -336,7 +336,7 @@ class Night {
         require_only_ours(std::filesystem::path(place).parent_path());
         write();
       } catch (const std::exception& error) {
-        log::warning("the nights could not be published; the next night tries again",
+        log::warning("the pages could not be published; the next run tries again",
                      {{"schedule", schedule_.name}, {"place", place}, {"reason", error.what()}});
       }
     };
@@ -372,12 +372,12 @@ class Night {
       const auto thinned = store.thin_nights(scenario, cutoff);
       if (thinned.nights == 0) { return; }
       say(fmt::format(
-          "nights older than {}: {} thinned, {} and {} removed, {} freed\n",
+          "runs older than {}: {} thinned, {} and {} removed, {} freed\n",
           counted(schedule_.keep_days, "day"), thinned.nights, counted(thinned.samples, "sample"),
           counted(thinned.readings, "telemetry reading"),
           format_size(static_cast<std::uint64_t>(std::max<std::int64_t>(0, thinned.freed_bytes)))));
     } catch (const Error& error) {
-      log::warning("old nights could not be thinned; the next night tries again", {{"reason", error.what()}});
+      log::warning("old runs could not be thinned; the next run tries again", {{"reason", error.what()}});
     }
   }
 
@@ -393,7 +393,7 @@ class Night {
     const auto gap = gap_at(cutoff, starts);
     if (gap && gap->is_new) {
       log::warning(
-          "more than 60 days lie between two nights, so older ones keep their samples until the later one is "
+          "more than 60 days lie between two runs, so older ones keep their samples until the later one is "
           "as old as --keep; check the clock",
           {{"before", gap->before}, {"after", gap->after}});
     }

@@ -45,7 +45,7 @@ std::vector<results::SecurityProbe> probes_of(const results::Store& store,
 void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
   const std::string operation = "isolate --security --devices-only";
   if (lenders.empty()) {
-    throw Error(operation, ErrorCode::usage, "no arm of the scenario lends a device to a VM");
+    throw Error(operation, ErrorCode::usage, "no arm of the scenario assigns a device to a VM");
   }
   const auto lacking = [](const auto* arm) { return !arm->lacks.empty(); };
   if (std::ranges::all_of(lenders, lacking)) {

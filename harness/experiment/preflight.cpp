@@ -57,7 +57,7 @@ void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan
   if (::geteuid() != 0) { reasons.emplace_back("devices: binding them to another driver needs root"); }
   if (mode != HostMode::system) {
     reasons.push_back(
-        fmt::format("devices: mode {} cannot lend any (allowed: mode system)", to_string(mode)));
+        fmt::format("devices: mode {} cannot assign any (allowed: mode system)", to_string(mode)));
   }
   std::set<std::string> tokens;
   for (const auto& placement : plan.placements) { tokens.insert(placement.devices.licence_token); }

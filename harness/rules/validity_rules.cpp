@@ -320,7 +320,7 @@ constexpr std::array rules = {
     ValidityRule{"IOM-3", Severity::invalidates, "interrupts were remapped from start to end",
                  when_tenants_have_devices, interrupts_were_remapped},
     ValidityRule{"AGG-1", Severity::invalidates, "the neighbour kept its level",
-                 "a neighbour's aggressor worked beside the tenants", aggressors_kept_their_level},
+                 "a neighbour's aggressor worked next to the tenants", aggressors_kept_their_level},
     ValidityRule{"LNK-1", Severity::invalidates, "GPU links reached their full speed and width under load",
                  "the host saw the links of the trial's GPUs under load", links_were_at_their_best},
     ValidityRule{"AER-1", Severity::invalidates,

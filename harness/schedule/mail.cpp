@@ -88,7 +88,7 @@ std::string mail_of(const std::string& address, const Message& message, const st
       "\n"
       "{}\n"
       "\n"
-      "Its nights and suspects: virtrain changes --db {}\n"
+      "Its runs and suspects: virtrain changes --db {}\n"
       "To accept it as the new normal: virtrain ack {} \"why\" --db {}\n",
       address, is_critical ? "[critical] " : "", text("schedule"), text("change"), text("event"),
       body.at("large").get<bool>() ? "much " : "", text("direction"), date_header(now),

@@ -104,7 +104,7 @@ std::string service_unit(const Schedule& schedule, const std::filesystem::path& 
       "# The run tears down its machines before it goes.\n"
       "TimeoutStopSec=5min\n"
       "KillSignal=SIGTERM\n"
-      "# What the run tears down with, libvirt's daemon, is not to be ended beside it.\n"
+      "# What the run tears down with, libvirt's daemon, must not be ended together with it.\n"
       "KillMode=mixed\n"
       "Delegate=yes\n"
       "{3}{4}",

@@ -173,12 +173,12 @@ class DeviceProbes {
 
 std::string cure_for(const vmctl::DeviceGrant& grant, const std::string& path) {
   if (vmctl::is_made_for_each_vm(grant)) {
-    return "the vGPU manager did not clear it: lend all vGPUs of this card to one tenant only";
+    return "the vGPU manager did not clear it: assign all vGPUs of this card to one tenant only";
   }
   const auto policy = grant.between_tenants;
   const bool is_disk = path.starts_with("/dev/");
   if (policy == BetweenTenants::erase || (policy == BetweenTenants::reset && !is_disk)) {
-    return fmt::format("devices.between_tenants: {} did not clear it: lend it to one tenant only",
+    return fmt::format("devices.between_tenants: {} did not clear it: assign it to one tenant only",
                        to_string(policy));
   }
   return is_disk ? "cure: devices.between_tenants: erase"

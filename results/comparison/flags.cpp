@@ -44,7 +44,8 @@ void add_flags(CaseComparison& result, bool predicts) {
                   "sessions of {} and {} trials",
                   result.sessions_baseline.value_or(0), result.sessions_candidate.value_or(0),
                   result.n_baseline.value_or(0), result.n_candidate.value_or(0)));
-  add(result.forced, "forced", "the verdict was forced (--force) although facts differ that must be equal");
+  add(result.forced, "forced",
+      "the verdict was forced (--force) although properties differ that must be equal");
   std::vector<std::string> changed;
   for (const auto& difference : result.differences) {
     if (difference.rule == FactRule::part_of_the_change) {

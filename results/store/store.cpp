@@ -56,7 +56,7 @@ void Store::add_imported_experiment(const Experiment& experiment) {
 }
 
 void Store::add_host_facts(const std::string& experiment, const Fingerprint& facts) {
-  connection_->in_transaction("store facts of experiment " + experiment, [&] {
+  connection_->in_transaction("store properties of experiment " + experiment, [&] {
     connection_->save_fingerprint(connection_->experiment_number(experiment), std::nullopt, facts);
   });
 }

@@ -29,7 +29,7 @@ constexpr const char* remove_telemetry_sql =
 }  // namespace
 
 Thinned Store::thin_nights(const std::string& scenario, const std::string& before) {
-  const std::string operation = "thin the nights of " + scenario;
+  const std::string operation = "thin the runs of " + scenario;
   return connection_->guarded(operation, [&] {
     std::vector<std::int64_t> old;
     {
@@ -54,18 +54,18 @@ Thinned Store::thin_nights(const std::string& scenario, const std::string& befor
 }
 
 std::vector<Night> Store::nights() const {
-  return connection_->guarded("read the nights",
+  return connection_->guarded("read the runs",
                               [&] { return connection_->query(std::string(sql::nights_sql)).rows<Night>(); });
 }
 
 std::vector<NightFigure> Store::night_figures() const {
-  return connection_->guarded("read the figures of nights", [&] {
+  return connection_->guarded("read the figures of runs", [&] {
     return connection_->query(std::string(sql::night_figures_sql)).rows<NightFigure>();
   });
 }
 
 std::vector<ArmFact> Store::night_facts(std::int64_t night) const {
-  return connection_->guarded("read the facts of a night", [&] {
+  return connection_->guarded("read the properties of a run", [&] {
     auto facts = connection_->query(std::string(sql::comparison_facts_sql))
                      .bind(night)
                      .bind(nlohmann::json())

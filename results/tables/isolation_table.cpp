@@ -96,7 +96,7 @@ constexpr ColumnOf<R> isolation_columns[] = {
     {"loss_high", "", [](const R& of) { return loss_limit(of.cell.against_alone, &Interval::high); }, true,
      true},
     {"slowdown", "", [](const R& of) { return slowdown_cell(of.cell.against_alone); }, true, true},
-    {"verdict_idle", "than beside idle",
+    {"verdict_idle", "than next to idle",
      [](const R& of) { return verdict_cell(of.cell.against_idle, false); }, false, true},
     {"reason_idle", "", [](const R& of) { return reason_cell(of.cell.against_idle); }, false, true},
     {"loss_idle", "", [](const R& of) { return silent_cell(loss_of(of.cell.against_idle)); }, true, true},

@@ -111,7 +111,7 @@ Table mitigation_table(const std::vector<Mitigation>& mitigations) {
                                       one.changes.empty() ? "nothing changed" : one.changes));
     if (one.reason.empty()) { continue; }
     table.notes.push_back(
-        fmt::format("{} beside {} is not comparable: {}", one.arm, one.neighbour, one.reason));
+        fmt::format("{} next to {} is not comparable: {}", one.arm, one.neighbour, one.reason));
   }
   if (!table.rows.empty()) {
     table.notes.emplace_back("loss: of the victim's throughput alone in the same arm; ?: no verdict");

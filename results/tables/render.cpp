@@ -42,9 +42,10 @@ void end_line(std::string& out) {
 /// The columns that the head takes: of its longest word where it may have several lines.
 std::size_t head_width(const Column& column, bool heads_wrap) {
   const auto head = line_safe(column.head);
+  if (!heads_wrap) { return text_width(head); }
   std::size_t widest = 0;
-  for (const auto& line : wrap(head, heads_wrap ? 1 : 0)) { widest = std::max(widest, text_width(line)); }
-  return heads_wrap ? widest : text_width(head);
+  for (const auto word : words_of(head)) { widest = std::max(widest, text_width(word)); }
+  return widest;
 }
 
 std::vector<std::size_t> column_widths(const Table& table, bool heads_wrap) {

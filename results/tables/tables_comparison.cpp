@@ -506,7 +506,7 @@ std::string more_words(const std::vector<CaseComparison>& comparisons, const Com
   if (!view.tenants && has_tenants) { more.emplace_back("--tenants lists the tenants of each case"); }
   const bool differ = std::ranges::any_of(
       comparisons, [](const CaseComparison& one) { return !explained_differences(one).empty(); });
-  if (!view.notes && differ) { more.emplace_back("--notes lists facts that differ and may"); }
+  if (!view.notes && differ) { more.emplace_back("--notes lists properties that differ and may"); }
   const bool asks_why = std::ranges::any_of(comparisons, [](const CaseComparison& one) {
     return one.verdict == Verdict::worse && !one.explanation;
   });

@@ -94,7 +94,7 @@ class Changes(unittest.TestCase):
         for failure in failed.values():
             self.assertRegex(failure.get("message"), r"^(much )?worse \(-(10\.0|9\.9) %\) since nightly-n15$")
             self.assertRegex(failure.text, r"95 % interval: -1\d\.\d % to -\d\.\d %")
-            self.assertIn("first night: nightly-n15 of 2026-10-16", failure.text)
+            self.assertIn("first run: nightly-n15 of 2026-10-16", failure.text)
             self.assertIn("suspect: label (mpi-4.1.4 → mpi-4.1.7)", failure.text)
 
     def test_what_is_unconfirmed_or_acknowledged_passes_and_is_printed(self):
@@ -150,10 +150,10 @@ class Changes(unittest.TestCase):
 
     def test_what_can_be_told_of_each_series(self):
         self.nights(range(1), 950)
-        self.assertIn("the first change can be detected after 15 nights", self.virtrain("changes").out)
+        self.assertIn("the first change can be detected after 15 runs", self.virtrain("changes").out)
         self.nights(range(1, 20), 950)
         said = self.virtrain("changes").out
-        self.assertRegex(said, r"nightly/one/vm/ratio: noise 0\.\d % a night; smallest detectable loss 2\.\d % in 3 nights, 2\.\d % in 15")
+        self.assertRegex(said, r"nightly/one/vm/ratio: noise 0\.\d % from run to run; smallest detectable loss 2\.\d % in 3 runs, 2\.\d % in 15")
         rows = self.virtrain("changes", "--noise", "--format", "json").json()
         self.assertEqual({(row["nights"], row["nights_to_go"]) for row in rows}, {(20, 0)})
         self.assertTrue(all(0.02 <= row["least_loss_15_nights"] <= row["least_loss_3_nights"] for row in rows), rows)
@@ -172,10 +172,10 @@ class Changes(unittest.TestCase):
         empty = self.folder / "empty.jsonl"
         empty.write_text('{"record": "experiment", "experiment": "e", "scenario": "nightly"}\n')
         self.virtrain("import", empty)
-        self.assertIn("0 series over 1 night: 0 losses are open.", self.virtrain("changes").out)
-        self.assertIn("no night", self.virtrain("changes", "--expect", status=3).err, "nothing was judged")
+        self.assertIn("0 series over 1 run: 0 losses are open.", self.virtrain("changes").out)
+        self.assertIn("no run", self.virtrain("changes", "--expect", status=3).err, "nothing was judged")
         self.virtrain("import", write(self.folder / "nights.jsonl", records(range(1), 950)))
-        self.assertIn("3 series over 2 nights: 0 losses are open.", self.virtrain("changes", "--expect").out)
+        self.assertIn("3 series over 2 runs: 0 losses are open.", self.virtrain("changes", "--expect").out)
         self.assertIn("<testsuites", self.virtrain("changes", "--format", "junit").out)
         self.assertIn("did you mean", self.virtrain("changes", "--format", "junitt", status=2).err)
         before = sorted(self.folder.iterdir())

@@ -196,7 +196,7 @@ class Nightly(Scheduled):
         self.assertEqual([(one["name"], one["next_run"]) for one in listed], [("nightly", None)])
         self.assertIn("no timer", self.virtrain("schedule", "list").out)
         ran = self.virtrain("schedule", "run", "nightly").out
-        self.assertIn("the first change can be detected after 15 nights", ran)
+        self.assertIn("the first change can be detected after 15 runs", ran)
         self.virtrain("schedule", "remove", "nightly")
         self.assertEqual(self.table.read_text(), MINE)
 
@@ -255,7 +255,7 @@ class Nightly(Scheduled):
         (before,), = self.rows("SELECT count(*) FROM sample")
         self.assertGreater(before, 0)
         words = self.virtrain("schedule", "run", "nightly").out
-        self.assertIn(f"nights older than 9 days: 2 thinned, {before} samples and ", words)
+        self.assertIn(f"runs older than 9 days: 2 thinned, {before} samples and ", words)
         self.assertNotEqual(self.rows("SELECT count(*) FROM sample"), [(0,)])
         self.assertEqual(self.rows("SELECT count(*) FROM experiment"), [(3,)])
 

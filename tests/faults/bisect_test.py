@@ -68,7 +68,7 @@ class Bisect(unittest.TestCase):
         changes = self.virtrain("changes").stdout
         switch = ("--switch", "workload.env.LIBRARY", "4", "5", "--switch", "workload.env.SLOW", "0", "1")
         plan = self.virtrain("bisect", *switch, change, "--plan", "--seed", "7").stdout
-        self.assertIn("At most 4 comparisons of 3 to 12 pairs: 24 to 96 trials, about 48.0 s to 3 min 12 s (2.0 s a trial, as in the stored nights)",
+        self.assertIn("At most 4 comparisons of 3 to 12 pairs: 24 to 96 trials, about 48.0 s to 3 min 12 s (2.0 s a trial, as in the stored runs)",
                       " ".join(plan.split()))
         self.assertRegex(plan, r"label +libs-4 +libs-5 +cannot be switched")
         self.assertEqual(len(self.rows("SELECT 1 FROM experiment")), 18, "a plan runs nothing")

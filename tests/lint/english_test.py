@@ -2,7 +2,8 @@
 """Messages of the product and of its scripts avoid turns of phrase that are hard to read.
 
 Looks at string literals of tracked C++ sources (adjacent ones are one text) and at quoted strings of scripts/. Of comments it
-looks at how they open: "Of the node." and "What it says." are decoded only after the line below them.
+looks at how they open: "Of the node." and "What it says." are decoded only after the line below them. The project's private
+words stay out of messages and out of the guides, docs/*.md but the measurements.
 """
 
 import re
@@ -29,6 +30,18 @@ TURNS = [  # what is found, what to write
     (r"\b(?:has|have) not(?=\W*$)", "'does not have'"),
 ]
 TURN = re.compile("|".join(f"({turn})" for turn, _ in TURNS), re.IGNORECASE)
+WORDS = [  # what is found, what to write; keys, options and states are not messages
+    (r"\b(?:lends?|lent|lending)\b", "'assign', 'assigned'"),
+    (r"\bmend(?:s|ed|ing)?\b", "'correct', 'fix', 'recovered'"),
+    (r"\banew\b", "'again'"),
+    (r"\bbeside\b", "'next to', 'in addition to'"),
+    (r"(?<!in )\bfacts?\b", "'property'"),
+    (r"(?<!every )\bnights?\b", "'run', 'nightly run', 'every night'"),
+]
+WORD = re.compile("|".join(f"({word})" for word, _ in WORDS), re.IGNORECASE)
+NOT_YET = ("results/report/",)
+SQL = re.compile(r"\b(?:SELECT|FROM|INSERT|UPDATE|DELETE|CREATE|WHERE|JOIN|VALUES)\b")
+CODE = re.compile(r"^```.*?^```|^### \S+$|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL | re.MULTILINE)
 ALLOWED = set()  # (file, turn as it is found)
 CPP = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\((.*?)\)\1\"|\"((?:\\.|[^\"\\\n])*)\"|'(?:\\.[^'\n]{0,7}|[^'\\\n])'", re.DOTALL)
 SCRIPT = re.compile(r"(?m)^\s*(?:#|\"\"\").*$|\s#\s.*$|\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
@@ -59,6 +72,20 @@ def texts(pattern, source):
     yield begin, text
 
 
+def private_words(file, text, begins_at):
+    """Complaints about a text in which private words stand; `begins_at` gives the line of a place in it."""
+    for found in WORD.finditer(text):
+        yield f"{file}:{begins_at(found.start())}: the private word '{found[0]}'; better: {WORDS[found.lastindex - 1][1]}"
+
+
+def guides():
+    for file in tracked(".md"):
+        if file == "README.md" or (file.startswith("docs/") and not file.startswith("docs/measurements")):
+            source = (SOURCE / file).read_text(encoding="utf-8")
+            text = CODE.sub(lambda code: re.sub(r"[^\n]", " ", code[0]), source)
+            yield from private_words(file, text, lambda at: source.count("\n", 0, at) + 1)
+
+
 def main():
     assert list(headless_comments(["int a;", "/// Of a node.", "/// Of b.", "", "  // What is. ", "/// The node's."])) == [2, 5]
     wrong = []
@@ -74,6 +101,9 @@ def main():
                 if (file, found[0]) not in ALLOWED:
                     line = source.count("\n", 0, begin) + 1
                     wrong.append(f"{file}:{line}: '{found[0]}' in a message; better: {TURNS[found.lastindex - 1][1]}")
+            if " " in text.strip() and not file.startswith(("scripts/", *NOT_YET)) and not SQL.search(text):
+                wrong += private_words(file, text, lambda _, begin=begin: source.count("\n", 0, begin) + 1)
+    wrong += guides()
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
 

@@ -63,7 +63,7 @@ auto journalled(const char* operation, Work work) -> decltype(work()) {
             (has_no_locks(failure) ? "; its file system has no locks, as some network file systems: "
                                      "choose a folder on a local disk with VIRTRAIN_STATE_DIR)"
              : damaged   ? "; move it away, then run virtrain clean, which finds VMs, slices and networks by "
-                           "their marks, but not devices that were lent)"
+                           "their marks, but not devices that were assigned)"
              : unwritten ? "; free space on that disk)"
                          : ")"));
   }

@@ -69,7 +69,7 @@ void DeviceLender::stop_services(const std::vector<DeviceGrant>& grants) {
     std::vector<std::string> units;
     for (const auto& effect : planned) { units.push_back(effect.name); }
     throw Error(
-        "lend GPUs", ErrorCode::host_unable,
+        "assign GPUs", ErrorCode::host_unable,
         fmt::format("{} would disturb them, and --no-host-changes forbids to stop it: systemctl stop {}",
                     join(units, ", "), join(units, " ")));
   }

@@ -86,7 +86,7 @@ asio::awaitable<NodeReport> AgentClient::handshake(milliseconds deadline) {
   asio::co_spawn(io_, watch_silence(), keep);
   const auto& facts = member(hello.message, "facts");
   if (!facts.is_object()) {
-    throw Error(operation, ErrorCode::protocol, "its reply to hello has no facts about the node");
+    throw Error(operation, ErrorCode::protocol, "its reply to hello does not describe the node");
   }
   co_return checked_facts(facts);
 }

@@ -78,7 +78,7 @@ void require_series(const ChangesArguments& arguments, const results::ChangeLog&
   if (!log.series.empty() || (arguments.series.empty() && !arguments.expect)) { return; }
   throw Error("look for changes", ErrorCode::not_found,
               arguments.series.empty() ? arguments.database.string() +
-                                             " has no night with a figure to judge (virtrain list shows "
+                                             " has no run with a figure to judge (virtrain list shows "
                                              "its experiments)"
                                        : "no series has a name with \"" + arguments.series +
                                              "\" in it (names: SCENARIO/CASE/ARM/FIGURE)");
@@ -102,7 +102,7 @@ void show_changes(const ChangesArguments& arguments, Cli& cli) {
 
 void add_changes_commands(Cli& cli) {
   auto* changes = cli.app.add_subcommand(
-      "changes", "Lasting changes over the nights of a scenario, and what may have caused them");
+      "changes", "Lasting changes over the runs of a scenario, and what may have caused them");
   auto shown = std::make_shared<ChangesArguments>();
   add_database_option(*changes, shown->database);
   std::vector<std::string> formats;
@@ -120,11 +120,11 @@ void add_changes_commands(Cli& cli) {
       ->type_name("TEXT")
       ->check(not_empty());
   changes->add_flag("--expect", shown->expect,
-                    "Exit 1 if a loss is open: confirmed, not mended, not acknowledged");
+                    "Exit 1 if a loss is open: confirmed, not recovered, not acknowledged");
   changes->add_flag("--noise", shown->noise,
                     "List the series: how noisy each is, and the smallest loss that can be detected");
   changes->footer(
-      "Every experiment of a scenario is a night. Three nights at a new level confirm a change.\n"
+      "Every experiment of a scenario is a run of its series. Three runs at a new level confirm a change.\n"
       "Examples:\n"
       "  virtrain changes                        all changes of all scenarios\n"
       "  virtrain changes --series /vm/ratio     those of VM against bare metal\n"
@@ -132,7 +132,7 @@ void add_changes_commands(Cli& cli) {
       "  virtrain changes --format junit -o changes.xml    for a CI system: an open loss is a failed test\n"
       "  virtrain changes --format prometheus -o /var/lib/prometheus/node-exporter/virtrain-nightly.prom\n"
       "  virtrain ack 1f3a90c2 \"driver 580 is slower, accepted until spring\"\n"
-      "Exit codes: 0; with --expect 1 where a loss is open, 3 where there is no night to judge");
+      "Exit codes: 0; with --expect 1 where a loss is open, 3 where there is no run to judge");
   changes->callback([shown, &cli] { show_changes(*shown, cli); });
 
   auto* ack = cli.app.add_subcommand("ack", "Take a confirmed change for the new normal");

@@ -127,7 +127,7 @@ std::set<std::string> meant_to_change(const CompareArguments& arguments) {
   for (const auto& field : arguments.changed) {
     if (contains(known, field)) { continue; }
     const auto near = nearest_word(field, known);
-    refuse(fmt::format("there is no fact {}{} (allowed: {})", excerpt(field, 64),
+    refuse(fmt::format("there is no property {}{} (allowed: {})", excerpt(field, 64),
                        near ? "; did you mean " + *near + "?" : "", join(known, ", ")));
   }
   const auto is_beyond_arms = [](const std::string& side) {
@@ -227,17 +227,17 @@ void add_compare_command(Cli& cli) {
   auto* alpha =
       verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_flag("--force", request.force,
-                 "Give a verdict although facts differ that must be equal; the output says so");
+                 "Give a verdict although properties differ that must be equal; the output says so");
   verb->add_option("--changed", arguments->changed,
-                   "Facts that were meant to change between two labels, dates, hosts or experiments: "
+                   "Properties that were meant to change between two labels, dates, hosts or experiments: "
                    "kernel,driver")
-      ->type_name("FACT,FACT,…")
+      ->type_name("PROPERTY,PROPERTY,…")
       ->delimiter(',');
   verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
   verb->add_flag("--tenants", arguments->view.tenants,
                  "List the tenants of each case: together, and alone (JSON always does)");
   verb->add_flag("--notes", arguments->view.notes,
-                 "List facts that differ and may, each with its reason (JSON always does)");
+                 "List properties that differ and may, each with its reason (JSON always does)");
   verb->add_option("--predict", arguments->sizes, "Predict weak scaling for these numbers of nodes")
       ->type_name("N,N,…");
   verb->add_flag(

@@ -51,14 +51,15 @@ void isolate(const IsolateArguments& arguments) {
   const auto study = results::isolation_study(store, store.select(arguments.selection), margin,
                                               share("--alpha", arguments.alpha, 0.5));
   if (study.matrices.empty()) {
-    throw Error("isolate", ErrorCode::not_found,
-                "no trial of the selected experiments ran beside a neighbour (run a scenario with isolation, "
-                "as scenarios/isolation-cpu-small.yaml)");
+    throw Error(
+        "isolate", ErrorCode::not_found,
+        "no trial of the selected experiments ran next to a neighbour (run a scenario with isolation, "
+        "as scenarios/isolation-cpu-small.yaml)");
   }
   if (arguments.mitigations && study.mitigations.empty()) {
     throw Error(
         "isolate --mitigations", ErrorCode::not_found,
-        "no variant of an arm ran beside an aggressor in the selected experiments (run a scenario with "
+        "no variant of an arm ran next to an aggressor in the selected experiments (run a scenario with "
         "one, as scenarios/isolation-limits.yaml)");
   }
   const auto screen = screen_of_stdout();
@@ -109,9 +110,10 @@ void add_isolate_command(Cli& cli) {
   verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")
       ->needs(secure);
   verb->add_flag("--devices-only", probes.options.experiment.security.devices_only,
-                 "Only the probes of what a tenant leaves in the memory of a lent device")
+                 "Only the probes of what a tenant leaves in the memory of an assigned device")
       ->needs(secure);
-  verb->add_flag("--until-filled", probes.until_filled, "Fill the lent device, say so, and die by SIGKILL")
+  verb->add_flag("--until-filled", probes.until_filled,
+                 "Fill the assigned device, say so, and die by SIGKILL")
       ->group("")
       ->needs(secure);
   for (const char* of_stored : {"--experiment", "--scenario"}) {

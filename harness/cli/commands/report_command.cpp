@@ -47,7 +47,7 @@ void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   const auto written = results::write_site(store, request, arguments.site);
   for (const auto& warning : written.warnings) { log::warning(warning); }
   fmt::print(std::cout, "{}: {} written, {} unchanged\n", printable((arguments.site / "index.html").string()),
-             counted(written.written, "page of nights", "pages of nights"), written.kept);
+             counted(written.written, "page", "pages"), written.kept);
 }
 
 void report(ReportArguments& arguments, const Cli& cli) {
@@ -63,17 +63,17 @@ void report(ReportArguments& arguments, const Cli& cli) {
 
 void add_site_options(CLI::App& verb, ReportArguments& arguments) {
   auto* schedule = verb.add_option("--schedule", arguments.schedule,
-                                   "Write a site on the nights of this schedule into --out DIR")
+                                   "Write a site on the runs of this schedule into --out DIR")
                        ->type_name("SCHEDULE")
                        ->check(not_empty());
   for (const char* other : {"--db", "--experiment", "--output", "--scenario", "--label", "--case",
                             "--baseline", "--candidate", "--margin", "--alpha", "--predict"}) {
     schedule->excludes(verb.get_option(other));
   }
-  verb.add_option("--out", arguments.site, "Folder of the site: index.html and a page for each night")
+  verb.add_option("--out", arguments.site, "Folder of the site: index.html and a page for each run")
       ->type_name("DIR")
       ->needs(schedule);
-  verb.add_option("--nights", arguments.nights, "Pages for the last N nights; older pages stay")
+  verb.add_option("--nights", arguments.nights, "Pages for the last N runs; older pages stay")
       ->type_name("N")
       ->needs(schedule)
       ->capture_default_str();

@@ -28,12 +28,11 @@ std::string details_of(const Change& change, const std::string& database_option)
   }
   text += fmt::format("before: {:.6g} {}\nafter: {:.6g} {}\n", level.before, excerpt(change.series->unit),
                       level.after, excerpt(change.series->unit));
-  text += fmt::format("first night: {} of {}\n", excerpt(change.first_night().experiment),
+  text += fmt::format("first run: {} of {}\n", excerpt(change.first_night().experiment),
                       excerpt(change.first_night().started_at));
   for (const auto& one : change.suspects) {
-    text +=
-        fmt::format("{}: {} ({} → {}), fits {:.0f} %\n", one.fits ? "suspect" : "changed on another night",
-                    excerpt(one.fact), excerpt(one.before), excerpt(one.after), one.fit * 100);
+    text += fmt::format("{}: {} ({} → {}), fits {:.0f} %\n", one.fits ? "suspect" : "changed in another run",
+                        excerpt(one.fact), excerpt(one.before), excerpt(one.after), one.fit * 100);
   }
   if (level.confirmed_on && (change.suspects.empty() || !change.suspects.front().fits)) {
     text += "nothing stored fits\n";

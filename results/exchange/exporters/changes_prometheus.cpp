@@ -24,34 +24,34 @@ void add_verdict(PrometheusPage& page, const SeriesState& state) {
     auto labels = labels_of(*state.series);
     labels.emplace_back("verdict", to_string(verdict));
     page.add("virtrain_series_verdict", gauge,
-             "1 for the verdict on the last nights: level, unconfirmed, loss or gain.", labels,
+             "1 for the verdict on the last runs: level, unconfirmed, loss or gain.", labels,
              state.verdict == verdict ? 1 : 0);
   }
 }
 
 void add_series(PrometheusPage& page, const SeriesState& state) {
   const auto labels = labels_of(*state.series);
-  page.add("virtrain_series_last_night", gauge, "The figure of the last night, in the label's unit.", labels,
+  page.add("virtrain_series_last_night", gauge, "The figure of the last run, in the label's unit.", labels,
            state.series->values.back());
-  page.add("virtrain_series_level", gauge, "Median of the nights at the present level, in the label's unit.",
+  page.add("virtrain_series_level", gauge, "Median of the runs at the present level, in the label's unit.",
            labels, state.level);
-  page.add("virtrain_series_nights", gauge, "Nights of the series.", labels,
+  page.add("virtrain_series_nights", gauge, "Runs of the series.", labels,
            static_cast<double>(state.series->nights.size()));
   const auto add_known = [&](const char* name, const char* help, const std::optional<double>& value) {
     if (value) { page.add(name, gauge, help, labels, *value); }
   };
-  add_known("virtrain_series_sigma", "Noise from night to night, a share of the figure.", state.noise.sigma);
+  add_known("virtrain_series_sigma", "Noise from run to run, a share of the figure.", state.noise.sigma);
   add_known("virtrain_series_least_loss",
-            "Smallest loss that is detected by its fifteenth night in four of five times.",
+            "Smallest loss that is detected by its fifteenth run in four of five times.",
             state.noise.least_loss_15_nights);
   page.add("virtrain_series_open_losses", gauge,
-           "Losses that are confirmed and neither mended nor acknowledged.", labels,
+           "Losses that are confirmed and neither recovered nor acknowledged.", labels,
            static_cast<double>(state.open_losses.size()));
   page.add("virtrain_series_large_losses", gauge, "Those of them that are of 10 % or more.", labels,
            static_cast<double>(std::ranges::count_if(state.open_losses,
                                                      [](const Change* loss) { return loss->level.large; })));
   if (const auto at = seconds_of_iso8601(state.series->nights.back()->started_at)) {
-    page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last night.", labels,
+    page.add("virtrain_series_last_night_timestamp_seconds", gauge, "Start of the last run.", labels,
              static_cast<double>(*at));
   }
   add_verdict(page, state);

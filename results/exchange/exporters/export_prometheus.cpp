@@ -166,7 +166,7 @@ void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const M
     if (cost) { add(metric, help, cost->loss, cost->ci); }
   };
   add("virtrain_mitigation_relief",
-      "Share of its throughput alone that a victim keeps beside a neighbour, with a mitigation over without "
+      "Share of its throughput alone that a victim keeps next to a neighbour, with a mitigation over without "
       "it.",
       one.relief, one.relief_ci);
   add_cost("virtrain_mitigation_cost_alone", "Share of a victim's throughput alone that a mitigation costs.",
@@ -178,7 +178,7 @@ void add_mitigation(PrometheusPage& page, const PrometheusLabels& study, const M
 /// Cost of neighbours to victims in one experiment, with the interval by which the verdict goes.
 void add_isolation(PrometheusPage& page, const Store& store, const std::string& experiment) {
   constexpr const char* help =
-      "Share of a victim's throughput that is lost beside a neighbour, against a baseline.";
+      "Share of a victim's throughput that is lost next to a neighbour, against a baseline.";
   const auto study = isolation_study(store, {experiment});
   const PrometheusLabels whole{{"experiment", experiment},
                                {"scenario", experiment_to_export(store, experiment).scenario}};

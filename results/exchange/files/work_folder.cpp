@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 std::string hidden_name(const std::string& beside) {
   std::uint64_t random = 0;
   if (::getrandom(&random, sizeof random, 0) != sizeof random) {
-    throw errno_error("make a folder beside " + beside, errno);
+    throw errno_error("make a folder next to " + beside, errno);
   }
   return fmt::format(".{}.{:016x}", beside, random);
 }
 
 }  // namespace
 
-WorkFolder::WorkFolder(const fs::path& beside) : place_(beside, "make a folder beside " + beside.string()) {
+WorkFolder::WorkFolder(const fs::path& beside) : place_(beside, "make a folder next to " + beside.string()) {
   constexpr mode_t owner_only = 0700;
   place_.name = hidden_name(place_.name);
   named_ = fs::absolute(beside).parent_path() / place_.name;

@@ -62,7 +62,7 @@ void check_shape(const TrainingFigure& figure, const ImportSettings& settings, s
   const bool is_usual = *figure.tasks == nodes || *figure.tasks == nodes * gpus || gpus == 0;
   if (!settings.ranks && !is_usual) {
     lines.refuse(
-        "{} in this file is of {}, one for each GPU or each node, and {} with {} are {}: mend --nodes and "
+        "{} in this file is of {}, one for each GPU or each node, and {} with {} are {}: correct --nodes and "
         "--gpus-per-node, or give --ranks {} if they share GPUs or nodes",
         figure.what, counted(*figure.tasks, "process", "processes"), counted(nodes, "node"),
         counted(gpus, "GPU"), counted(nodes * gpus, "GPU"), *figure.tasks);
@@ -88,7 +88,7 @@ nlohmann::json trial_of(const TrainingFigure& figure, const ImportSettings& sett
   if (!gpus && figure.gpus && *figure.gpus % *nodes == 0) { gpus = *figure.gpus / *nodes; }
   if (gpus && *gpus > 0 && figure.gpus && *figure.gpus != *nodes * *gpus) {
     lines.refuse(
-        "{} in this file is of {}, which are not {} with {} each: mend --nodes, --gpus-per-node or both",
+        "{} in this file is of {}, which are not {} with {} each: correct --nodes, --gpus-per-node or both",
         figure.what, counted(*figure.gpus, "GPU"), counted(*nodes, "node"), *gpus);
   }
   if (figure.batch_size && settings.batch_size && *figure.batch_size != *settings.batch_size) {

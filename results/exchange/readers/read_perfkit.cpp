@@ -109,11 +109,11 @@ class PerfKitReader {
     const auto fits = [&](double total) { return is_part(value, total, devices); };
     if (std::ranges::none_of(found->second, fits)) {
       lines_.refuse(
-          "{} is {} and the total of the same run is {}, which are not {}: mend --nodes, "
+          "{} is {} and the total of the same run is {}, which are not {}: correct --nodes, "
           "--gpus-per-node or --ranks",
           excerpt(metric), value, found->second.front(), counted(devices, "device"));
     }
-    left_out_.add(metric + " beside the total");
+    left_out_.add(metric + " next to the total");
     return true;
   }
 

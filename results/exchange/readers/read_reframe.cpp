@@ -330,7 +330,7 @@ class ReframeReader {
         settings_.ranks.value_or(record["nodes"].get<std::int64_t>() *
                                  std::max<std::int64_t>(record["gpus_per_node"].get<std::int64_t>(), 1));
     if (!is_part(part.value, total.value, devices)) {
-      lines_.refuse("{} is {} and {} is {}, which are not {}: mend --nodes, --gpus-per-node or --ranks",
+      lines_.refuse("{} is {} and {} is {}, which are not {}: correct --nodes, --gpus-per-node or --ranks",
                     excerpt(part.name), part.value, excerpt(total.name), total.value,
                     counted(devices, "device"));
     }

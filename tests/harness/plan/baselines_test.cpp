@@ -38,7 +38,7 @@ TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
         "{kind: vf, select: {address: [0000:98:00.0]}}"}) {
     CHECK(reasons(devices).empty());
   }
-  for (const auto& [type, why] : {std::pair{"A100-10C", "there is no bare metal beside a vGPU"},
+  for (const auto& [type, why] : {std::pair{"A100-10C", "so a vGPU has no bare metal to compare with"},
                                   std::pair{"A100-2-10C", "a vGPU backed by MIG has no bare metal"}}) {
     const auto said = reasons(fmt::format("{{kind: vgpu, type: {}}}", type));
     CHECK_THAT(said,

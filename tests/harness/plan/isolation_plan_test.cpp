@@ -90,7 +90,7 @@ Scenario shipped(const std::string& name, const std::string& vgpu_type = "") {
   return decode_scenario(text, name);
 }
 
-/// A victim with GPUs beside a neighbour that has as many.
+/// A victim with GPUs next to a neighbour that has as many.
 Scenario with_gpus(const std::string& share, const std::string& devices = "{kind: passthrough}", int gpus = 1,
                    const std::string& aggressors = "[gemm]") {
   return decode_scenario(

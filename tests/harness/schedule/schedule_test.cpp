@@ -100,7 +100,7 @@ TEST_CASE("a mail's headers are of our own making, whatever its message says") {
         "\n"
         "a \uFFFD[31m\uFFFD → b\n"
         "\n"
-        "Its nights and suspects: virtrain changes --db '/srv/my nights.db'\n"
+        "Its runs and suspects: virtrain changes --db '/srv/my nights.db'\n"
         "To accept it as the new normal: virtrain ack 1f3a90c2 \"why\" --db '/srv/my nights.db'\n");
 }
 

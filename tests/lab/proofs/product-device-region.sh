@@ -12,6 +12,6 @@ region=0000:03:00.0
 before=$(host_state)
 probed reset "$(whole $region reset)"
 expect "a memory region with between_tenants: reset" "$leaks" "$results"
-expect "leaks that name no cure" 4 "$(cures reset "reset did not clear it: lend it to one tenant only")"
+expect "leaks that name no cure" 4 "$(cures reset "reset did not clear it: assign it to one tenant only")"
 unchanged "the host afterwards" "$before"
 finish

@@ -168,7 +168,7 @@ def forced(folder):
 
 
 def neighbours(folder):
-    """A victim beside a neighbour and alone are two arms: what must be equal must be so here, too."""
+    """A victim next to a neighbour and alone are two arms: what must be equal must be so here, too."""
     for same, verdict in ((True, "isolated"), (False, "not_comparable")):
         records = [{**trial("n", arm, 100 + 0.1 * k, pair=k, environment={"driver": "470" if same or arm == "vm" else "580"}),
                     "virtualization": "kvm"} for k in range(1, 7) for arm in ("vm", "vm+cpu@100%")]

@@ -64,7 +64,7 @@ IsolationMatrix matrix_of(const ComparisonData& data) {
 
 }  // namespace
 
-TEST_CASE("an arm whose name looks like one beside a neighbour is an arm") {
+TEST_CASE("an arm whose name looks like one next to a neighbour is an arm") {
   auto data = simulate(1, {{"", 0}, {"cpu@100%", 0.4}}, 4);
   for (auto& row : data.rows) { row.arm_key = {}; }
   CHECK(isolation_matrices(data).empty());
@@ -144,7 +144,7 @@ TEST_CASE("emulated victims have verdicts among themselves, and none against oth
   CHECK(compare(data, request).at(0).verdict == Verdict::not_comparable);
 }
 
-TEST_CASE("what may not differ beside a neighbour is named, with its values and the reason") {
+TEST_CASE("what may not differ next to a neighbour is named, with its values and the reason") {
   auto data = simulate(1, {{"", 0}, {"idle", 0}, {"cpu@100%", 0.4}}, 4);
   for (const auto& [arm, driver] : {std::pair("vm", "470"), {"vm+idle", "470"}, {"vm+cpu@100%", "580"}}) {
     data.facts.push_back({.case_name = "trainer", .arm = arm, .key = "driver", .value = driver});

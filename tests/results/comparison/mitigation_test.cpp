@@ -152,7 +152,7 @@ TEST_CASE("a mitigation whose arms differ by more than what they change has no v
   // The figures stay: what was measured is shown, and is no verdict.
   CHECK(other.relief.value() == Approx(1.5));
   const auto text = render(mitigation_table(found_in(data)), Format::table, Screen{});
-  CHECK_THAT(text, Contains("capped beside cpu@100% is not comparable: driver differs"));
+  CHECK_THAT(text, Contains("capped next to cpu@100% is not comparable: driver differs"));
   CHECK_THAT(render(mitigation_table(found_in(data)), Format::csv, Screen{}), Contains("driver differs"));
   // Where the victim's own runs differ, alone and beside, neither side has a loss to compare.
   const auto inner = found_in(data_with("driver", "535.1", "580.1", "535.1")).at(0);

@@ -64,7 +64,7 @@ std::string images(double value) {
   return fmt::format(R"("images_per_second":{})", value);
 }
 
-/// A victim alone and beside a neighbour at full level, in three rounds, with a cap and without. The shares
+/// A victim alone and next to a neighbour at full level, in three rounds, with a cap and without. The shares
 /// that it keeps are those of mitigation_test.cpp, scaled.
 std::string isolation_in(const std::string& unit, int first_round) {
   const bool in_tokens = unit == "tokens/s";

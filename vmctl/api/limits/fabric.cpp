@@ -14,7 +14,7 @@ constexpr int shared_mode = 1;
 constexpr const char* symptom =
     "without it CUDA fails in the guest with error 802 (system not yet initialized)";
 constexpr const char* whole_board =
-    "or lend the whole board: select all of its GPUs and NVSwitches by address, for one VM";
+    "or assign the whole board: select all of its GPUs and NVSwitches by address, for one VM";
 
 std::size_t count_of_class(const std::vector<HostDevice>& devices, DeviceClass device_class) {
   return static_cast<std::size_t>(std::ranges::count_if(

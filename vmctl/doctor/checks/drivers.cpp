@@ -28,7 +28,7 @@ CheckAnswer groups_let_go_together(const DeviceHost& host) {
     }
     return held.empty() ? "" : "is on vfio-pci, but of its group " + join(held, ", ");
   });
-  return none_of(offenders, "no group is half lent",
+  return none_of(offenders, "no group is half assigned",
                  "bind the card's audio and USB functions to vfio-pci as well (QEMU: group is not viable)");
 }
 
@@ -96,7 +96,7 @@ CheckAnswer no_desktop_driver(const DeviceHost& host) {
   if (const auto sound = sound_on(host); offenders.empty() && !sound.empty()) {
     return {join(sound, "; "),
             "blacklist snd_hda_intel where the host plays no sound: a mixer that has it open keeps the card "
-            "from being lent",
+            "from being assigned",
             Severity::warns};
   }
   return none_of(offenders, "no GPU is on nouveau, plays sound or carries the console",
@@ -169,7 +169,7 @@ CheckAnswer they_can_be_reset(const DeviceHost& host) {
     return methods.empty() ? "has no reset method" : "resets by " + join(methods, " ") + " only";
   });
   auto answer = none_of(offenders, "every device resets by flr or bus",
-                        "not to be lent: a tenant's data could stay in it for the next one");
+                        "not to be assigned: a tenant's data could stay in it for the next one");
   if (!offenders.empty() && !blocks) { answer.severity = Severity::warns; }
   return answer;
 }
@@ -227,7 +227,7 @@ CheckAnswer nothing_is_in_quarantine(const DeviceHost& host) {
     return found == host.quarantined.end() ? "" : "is in quarantine: " + found->second;
   });
   return none_of(offenders, "no device is in quarantine",
-                 "it did not come back as it was lent: look at it, fix it, then virtrain clean "
+                 "it did not come back as it was assigned: look at it, fix it, then virtrain clean "
                  "--lift-quarantine ADDRESS");
 }
 

@@ -46,7 +46,7 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
     return {
         "pcie_acs_override is on the kernel's command line: groups show less sharing than there is, so a "
         "device may reach another tenant's memory past the IOMMU",
-        "take it off, and lend what then shares a group to one VM", Severity::warns};
+        "take it off, and assign what then shares a group to one VM", Severity::warns};
   }
   auto answer = none_of(
       offenders, "each device's group holds its own functions only",

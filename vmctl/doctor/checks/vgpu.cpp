@@ -217,7 +217,7 @@ Words vgpu_parameters(const DeviceHost& host) {
 CheckAnswer parameters_are_default(const DeviceHost& host) {
   return none_of(
       vgpu_parameters(host), "vGPUs have their default parameters",
-      "say so beside the figures (frame_rate_limiter, enable_uvm, enable_profiling); a blank written "
+      "say so next to the figures (frame_rate_limiter, enable_uvm, enable_profiling); a blank written "
       "to vgpu_params clears them");
 }
 

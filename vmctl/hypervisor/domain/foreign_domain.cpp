@@ -194,9 +194,10 @@ std::vector<std::string> devices_of_commandline(pugi::xml_node domain) {
                             ? host_of_argument(argument.attribute("value").value())
                             : std::nullopt;
       if (!host) { continue; }
-      words.push_back(excerpt(*host) +
-                      ": it is lent by qemu:commandline, where libvirt does not say its address in the guest "
-                      "(use a <hostdev> of type pci)");
+      words.push_back(
+          excerpt(*host) +
+          ": it is assigned by qemu:commandline, where libvirt does not say its address in the guest "
+          "(use a <hostdev> of type pci)");
     }
   }
   return words;
@@ -346,7 +347,9 @@ ForeignDomain read_foreign_domain(const std::string& xml) {
     const auto& bus = numbers.at(plug->bus);
     const ForeignDevice device{host_address, guest_address(bus, *plug), bus.cell};
     for (const auto& other : found.devices) {
-      if (other.host_address == device.host_address) { refuse("device " + host_address + " is lent twice"); }
+      if (other.host_address == device.host_address) {
+        refuse("device " + host_address + " is assigned twice");
+      }
       if (other.guest_address != device.guest_address) { continue; }
       refuse(
           fmt::format("devices {} and {} have one address in the guest", other.host_address, host_address));

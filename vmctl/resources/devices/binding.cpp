@@ -188,7 +188,8 @@ std::vector<DeviceUser> users_that_stay(const std::function<std::vector<DeviceUs
 void refuse_users(const std::string& address) {
   const auto users = users_that_stay([&] { return users_of(address); }, udev_patience);
   if (!users.empty()) {
-    throw Error("lend " + address, ErrorCode::busy, in_words(users[0]) + "; virtrain takes no device in use");
+    throw Error("assign " + address, ErrorCode::busy,
+                in_words(users[0]) + "; virtrain takes no device in use");
   }
 }
 
@@ -197,7 +198,7 @@ namespace {
 /// Every function that goes to a VM together: those of the IOMMU group, bridges aside.
 std::vector<std::string> functions_to_bind(const std::string& address) {
   if (!is_there(pci_folder(address))) {
-    throw Error("lend " + address, ErrorCode::not_found, "there is no such PCI function");
+    throw Error("assign " + address, ErrorCode::not_found, "there is no such PCI function");
   }
   std::vector<std::string> functions;
   for (const auto& entry : entries_of(pci_folder(address) / "iommu_group/devices")) {
@@ -206,7 +207,7 @@ std::vector<std::string> functions_to_bind(const std::string& address) {
     if (!class_code.starts_with("0x06")) { functions.push_back(member); }
   }
   if (functions.empty()) {
-    throw Error("lend " + address, ErrorCode::host_unable, "it is in no IOMMU group (doctor's IOM-1)");
+    throw Error("assign " + address, ErrorCode::host_unable, "it is in no IOMMU group (doctor's IOM-1)");
   }
   return functions;
 }

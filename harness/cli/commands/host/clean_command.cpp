@@ -116,7 +116,7 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
     fmt::print(std::cout,
-               "in quarantine since {}: {} ({}; not lent until virtrain clean --lift-quarantine {})\n",
+               "in quarantine since {}: {} ({}; not assigned until virtrain clean --lift-quarantine {})\n",
                excerpt(device.since), excerpt(device.address), excerpt(device.reason, longest_detail),
                excerpt(device.address));
   }

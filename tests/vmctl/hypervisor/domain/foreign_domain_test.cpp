@@ -133,9 +133,9 @@ TEST_CASE("topology of others: what has no address in the guest, or none that li
   CHECK(domain.devices.size() == 1);
   const auto words = left_out_of_topology(domain, hgx_devices(), {});
   REQUIRE(words.size() == 4);
-  CHECK_THAT(words[0], Contains("0000:48:00.0: it is lent by qemu:commandline"));
-  CHECK_THAT(words[1], Contains("0000:60:00.0: it is lent by qemu:commandline"));
-  CHECK_THAT(words[2], Contains("0000:78:00.0: it is lent by qemu:commandline"));
+  CHECK_THAT(words[0], Contains("0000:48:00.0: it is assigned by qemu:commandline"));
+  CHECK_THAT(words[1], Contains("0000:60:00.0: it is assigned by qemu:commandline"));
+  CHECK_THAT(words[2], Contains("0000:78:00.0: it is assigned by qemu:commandline"));
   CHECK_THAT(words[3], Contains("0000:30:00.0: its address is of type unassigned"));
 }
 
@@ -166,7 +166,8 @@ TEST_CASE("topology of others: what is refused, in words") {
   };
   CHECK_THAT(refused(foreign(hostdev("0x18", "0x01") + hostdev("0x30", "0x01"))),
              Contains("have one address in the guest"));
-  CHECK_THAT(refused(foreign(hostdev("0x18", "0x01") + hostdev("0x18", "0x02"))), Contains("is lent twice"));
+  CHECK_THAT(refused(foreign(hostdev("0x18", "0x01") + hostdev("0x18", "0x02"))),
+             Contains("is assigned twice"));
   CHECK_THAT(refused("no XML"), Contains("it is not XML") || Contains("no <domain>"));
   CHECK_THAT(refused("<network/>"), Contains("virsh dumpxml"));
   CHECK_THAT(refused(foreign("") + foreign("")), Contains("more than one <domain>"));
