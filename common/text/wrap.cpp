@@ -35,11 +35,11 @@ namespace {
 constexpr std::string_view ellipsis = "…";
 
 /// Each with what ends it.
-std::vector<std::string> words_with_ends(std::string_view name) {
+std::vector<std::string> words_with_ends(std::string_view name, std::string_view ends = " -_./@+=:,") {
   std::vector<std::string> words(1);
   for (const char byte : name) {
     words.back() += byte;
-    if (std::string_view(" -_./@+=:,").find(byte) != std::string_view::npos) { words.emplace_back(); }
+    if (ends.find(byte) != std::string_view::npos) { words.emplace_back(); }
   }
   if (words.size() > 1 && words.back().empty()) { words.pop_back(); }
   return words;
@@ -77,8 +77,13 @@ std::vector<std::string> wrap_within(std::string_view text, std::size_t columns)
       lines.push_back(std::move(line));
       continue;
     }
+    // Levels of a path stay whole where they can.
+    auto words = words_with_ends(line, "/ ");
+    const bool are_short =
+        std::ranges::all_of(words, [&](const auto& word) { return text_width(word) <= columns; });
+    if (!are_short) { words = words_with_ends(line); }
     std::string part;
-    for (auto& word : words_with_ends(line)) {
+    for (auto& word : words) {
       if (!part.empty() && text_width(part) + text_width(word) > columns) {
         lines.push_back(std::exchange(part, {}));
       }

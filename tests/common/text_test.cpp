@@ -245,6 +245,7 @@ TEST_CASE(
   CHECK(wrap_within("a series nightly/weak-scaling/1", 12) ==
         Lines{"a series", "nightly/", "weak-", "scaling/1"});
   CHECK(wrap_within("nightly/weak-scaling/1", 21) == Lines{"nightly/weak-scaling/", "1"});
+  CHECK(wrap_within("nightly/weak-scaling/1/vm", 17) == Lines{"nightly/", "weak-scaling/1/vm"});
   CHECK(wrap_within("unbroken", 5) == Lines{"unbro", "ken"});
   CHECK(wrap_within("änderungen", 4) == Lines{"ände", "rung", "en"});
   CHECK(wrap_within("x y", 0) == Lines{"x", "y"});

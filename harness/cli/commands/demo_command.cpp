@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "common/error.h"
@@ -49,9 +50,9 @@ void show_study(const DemoArguments& arguments, const Cli& cli) {
     }
     const auto comparisons = results::compare(store, request);
     print_result(
-        "1. A published study: ResNet-50 on Dell PowerEdge R750xa, four A100, VMs on ESXi against bare "
-        "metal.\n"
-        "   These are its authors' figures, one run each. Nothing was measured here.\n\n" +
+        "1. A published study: ResNet-50 on Dell PowerEdge R750xa, four A100, VMs on\n"
+        "   ESXi against bare metal. These are its authors' figures, one run each.\n"
+        "   Nothing was measured here.\n\n" +
         results::render(comparisons, results::Format::table, screen_of_stdout(), {.brief = true}));
   }
   results::ReportRequest report{request, cli.command_line};
@@ -60,23 +61,32 @@ void show_study(const DemoArguments& arguments, const Cli& cli) {
   print_result("report: " + arguments.report + "\n\n");
 }
 
-/// "weak-scaling/1: 55.5 images/s (95 % interval of the mean: 52.0 to 59.1, 3 runs)"
-std::string line_of(const results::CaseComparison& comparison) {
-  const auto& arm = comparison.arms.at(0);
-  constexpr double confidence = 0.95;
-  const auto& values = arm.throughputs;
-  auto line = fmt::format("   {}: {:.1f} images/s", comparison.case_name, arm.throughput.value_or(0));
-  if (values.size() > 1) {
-    const auto interval = results::interval_of_mean(values, confidence);
-    line += fmt::format(" (95 % interval of the mean: {:.1f} to {:.1f}, {} runs)",
-                        std::max(0.0, interval.low), interval.high, values.size());
-  }
-  if (arm.nodes > 1 && arm.scaling) {
-    line += fmt::format(", {:.2f} times one node, efficiency {:.0f} %", arm.scaling->speedup,
-                        arm.scaling->efficiency * 100);
-  }
-  return line + "\n";
-}
+using C = results::CaseComparison;
+constexpr results::ColumnOf<C> measured_columns[] = {
+    {"case", "case", [](const C& of) { return results::cell(of.case_name); }},
+    {"runs", "runs", [](const C& of) { return results::cell(of.arms.at(0).runs); }, true},
+    {"images_per_second", "images/s",
+     [](const C& of) { return results::throughput_cell(of.arms.at(0).throughput); }, true},
+    {"ci", "95 % interval of the mean",
+     [](const C& of) {
+       constexpr double confidence = 0.95;
+       const auto& values = of.arms.at(0).throughputs;
+       if (values.size() < 2) { return results::Cell(); }
+       const auto interval = results::interval_of_mean(values, confidence);
+       return results::cell(fmt::format("{:.1f} … {:.1f}", std::max(0.0, interval.low), interval.high));
+     }},
+    {"speedup", "speedup",
+     [](const C& of) {
+       const auto& scaling = of.arms.at(0).scaling;
+       return results::cell(scaling ? std::optional(scaling->speedup) : std::nullopt, 3);
+     },
+     true},
+    {"efficiency", "efficiency",
+     [](const C& of) {
+       const auto& scaling = of.arms.at(0).scaling;
+       return results::share_cell(scaling ? std::optional(scaling->efficiency) : std::nullopt);
+     },
+     true}};
 
 void measure(DemoArguments& arguments, Cli& cli) {
   std::string text(study_files::demo_yaml);
@@ -87,13 +97,13 @@ void measure(DemoArguments& arguments, Cli& cli) {
     text.replace(text.find(isolated), isolated.size(), "arms: [bare_metal_shared]");
   }
   print_result(
-      "2. A measurement on this host: bare metal on one node and on two (about 20 s on idle cores).\n");
+      "2. A measurement on this host: bare metal on one node and on two (about 20 s\n"
+      "   on idle cores).\n");
   options.experiment.command_line = cli.command_line;
   const auto run = run_scenario(decode_scenario(text, "demo.yaml"), options);
   after_run(run.outcome, [&] {
-    std::string lines;
-    for (const auto& one : run.comparisons) { lines += line_of(one); }
-    print_result(lines + "\n");
+    const auto measured = results::table_of(measured_columns, run.comparisons);
+    print_result("\n" + results::render(measured, results::Format::table, screen_of_stdout()) + "\n");
   });
   std::cerr << run.summary << std::endl;
   cli.exit_status = judge(run.outcome, run.comparisons, false);
@@ -108,12 +118,13 @@ void demo(DemoArguments& arguments, Cli& cli) {
                            has_gpu(inventory) ? "GPUs" : "no NVIDIA GPU"));
   show_study(arguments, cli);
   measure(arguments, cli);
-  print_result(fmt::format(
-      "Next:\n  virtrain run quickstart   VMs against bare metal, {}\n"
-      "  virtrain scenarios        what else ships\n",
-      emulated ? "5 to 15 minutes: QEMU emulates VMs here, so\n"
-                 "                            this proves the plumbing and not what virtualization costs"
-               : "a few minutes, with a verdict"));
+  print_result(
+      fmt::format("Next:\n  virtrain run quickstart   VMs against bare metal, {}\n"
+                  "  virtrain scenarios        what else ships\n",
+                  emulated ? "5 to 15 minutes: QEMU\n"
+                             "                            emulates VMs here, so this proves the plumbing\n"
+                             "                            and not what virtualization costs"
+                           : "a few minutes, with a verdict"));
 }
 
 }  // namespace
