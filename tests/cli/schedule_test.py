@@ -325,7 +325,7 @@ class Nightly(Scheduled):
         self.add("--label-command", f"cat {version}")
         self.virtrain("schedule", "run", "nightly")
         version.unlink()
-        self.assertIn("runs without one", self.virtrain("schedule", "run", "nightly").err)
+        self.assertIn("this run has none", self.virtrain("schedule", "run", "nightly").err)
         labels = [label or "" for label, in self.rows("SELECT label FROM experiment ORDER BY number")]
         self.assertEqual(labels, ["mpi-4.1.7", ""])
 
