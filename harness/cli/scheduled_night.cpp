@@ -352,6 +352,7 @@ class Night {
                               {.schedule = schedule_.name,
                                .scenario = scenario.name,
                                .command_line = "virtrain schedule run",
+                               .database_option = database_option(schedule_.database),
                                .settings = expected_settings(scenario).value_or(results::Settings{})},
                               schedule_.site);
       for (const auto& warning : written.warnings) {

@@ -37,4 +37,7 @@ ImportReport copy_records(Store& store, std::istream& in, const std::string& nam
 /// where it leads and checks whether all went there.
 void export_jsonl(const Store& store, const Selection& selection, std::ostream& out);
 
+/// The same of one experiment without its samples and telemetry, of which there may be millions.
+void export_records(const Store& store, const std::string& experiment, std::ostream& out);
+
 }  // namespace virtrain::results

@@ -37,7 +37,7 @@ class Exporter {
  public:
   Exporter(const Store& store, std::ostream& out) : store_(store), out_(out) {}
 
-  void write(const std::string& id) {
+  void write(const std::string& id, bool with_measurements = true) {
     const auto experiment = experiment_to_export(store_, id);
     write_experiment(experiment);
     const auto trials = store_.trials(id);
@@ -46,7 +46,9 @@ class Exporter {
       ordinals[trial.id] = std::ssize(ordinals) + 1;
       write_trial(experiment, trial);
     }
-    for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
+    if (with_measurements) {
+      for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
+    }
     for (const auto& probe : store_.probes(id)) { write_line("probe", id, sparse_json(probe)); }
     for (const auto& probe : store_.security_probes(id)) { write_line("security", id, sparse_json(probe)); }
     for (const auto& event : store_.events(id)) {
@@ -139,6 +141,10 @@ void export_jsonl(const Store& store, const Selection& selection, std::ostream& 
   Exporter exporter(store, out);
   for (const auto& id : experiments_to_export(store, selection)) { exporter.write(id); }
   out.flush();
+}
+
+void export_records(const Store& store, const std::string& experiment, std::ostream& out) {
+  Exporter(store, out).write(experiment, false);
 }
 
 }  // namespace virtrain::results

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 
 #include "common/error.h"
 #include "common/text/printable.h"
@@ -14,25 +15,36 @@ namespace {
 
 constexpr std::size_t most_nights_of_facts = 20;
 
-/// Facts of the nights [begin, end) of a series; each night is read once for each series that asks.
-std::vector<NightFacts> facts_between(const Store& store, const Series& series, std::size_t begin,
-                                      std::size_t end) {
-  std::vector<NightFacts> facts;
-  for (std::size_t i = begin; i < end; ++i) {
-    const Night& night = *series.nights[i];
-    facts.push_back(facts_of(night, store.night_facts(night.number), series.case_name));
-  }
-  return facts;
-}
+/// Facts of nights, each read once however many series ask.
+class FactsOfNights {
+ public:
+  explicit FactsOfNights(const Store& store) : store_(store) {}
 
-std::vector<Suspect> suspects_of(const Store& store, const Change& change) {
+  /// Those of the nights [begin, end) of a series.
+  std::vector<NightFacts> between(const Series& series, std::size_t begin, std::size_t end) {
+    std::vector<NightFacts> facts;
+    for (std::size_t i = begin; i < end; ++i) {
+      const Night& night = *series.nights[i];
+      const auto [known, is_new] = nights_.try_emplace(night.number);
+      if (is_new) { known->second = store_.night_facts(night.number); }
+      facts.push_back(facts_of(night, known->second, series.case_name));
+    }
+    return facts;
+  }
+
+ private:
+  const Store& store_;
+  std::map<std::int64_t, std::vector<ArmFact>> nights_;
+};
+
+std::vector<Suspect> suspects_of(FactsOfNights& facts, const Change& change) {
   const auto& level = change.level;
   const std::size_t first = level.first;
   const std::size_t begin = first - std::min(first, most_nights_of_facts);
   const std::size_t last = level.back_since.value_or(change.series->nights.size());
   const std::size_t end = std::min(last, first + most_nights_of_facts);
-  const auto good = facts_between(store, *change.series, begin, first);
-  const auto bad = facts_between(store, *change.series, first, end);
+  const auto good = facts.between(*change.series, begin, first);
+  const auto bad = facts.between(*change.series, first, end);
   return rank_suspects(good, bad, {first - level.earliest, level.latest - first});
 }
 
@@ -53,8 +65,9 @@ ChangeLog read_where(const Store& store, const std::function<bool(const Series&)
   const auto acknowledgements = store.acknowledgements();
   log.changes = find_changes(log.series, acknowledgements, rule);
   for (const auto& one : log.series) { log.noise.push_back(noise_of(one, log.changes, rule)); }
+  FactsOfNights facts(store);
   for (auto& change : log.changes) {
-    if (change.level.confirmed_on) { change.suspects = suspects_of(store, change); }
+    if (change.level.confirmed_on) { change.suspects = suspects_of(facts, change); }
   }
   return log;
 }

@@ -47,6 +47,13 @@ struct Thinned {
   std::int64_t freed_bytes = 0;
 };
 
+/// The samples and telemetry of a night: how many, and which was stored last.
+struct StoredReadings {
+  std::int64_t samples = 0, last_sample = 0;
+  std::int64_t readings = 0, last_reading = 0;
+};
+BOOST_DESCRIBE_STRUCT(StoredReadings, (), (samples, last_sample, readings, last_reading))
+
 /// Somebody took a change for the new normal.
 struct Acknowledgement {
   std::string change = {};  ///< id of the change

@@ -143,6 +143,7 @@ class Store {
   std::vector<NightFigure> night_figures() const;
   /// Facts of each case and arm of a night (its number); facts of the host have the prefix "host.".
   std::vector<ArmFact> night_facts(std::int64_t night) const;
+  StoredReadings stored_readings(std::int64_t night) const;
   /// Removes samples and telemetry of a scenario's nights that began before `before` (ISO 8601), a
   /// transaction each; trials, ranks, facts, verdicts and changes stay. The file shrinks in steps where it
   /// was made by this version; in older files the room is used again. Error(busy) where another process

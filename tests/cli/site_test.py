@@ -17,13 +17,15 @@ class Page(html.parser.HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.links, self.ids, self.fetched, self.words, self.policy, self.inside = [], set(), [], "", "", []
-        self.tags = set()
+        self.tags, self.headings = set(), []
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
         self.tags.add(tag)
         self.inside.append(tag)
+        if tag in ("h1", "h2"):
+            self.headings.append("")
         if tag == "a":
             self.links.append(attributes["href"])
         if "id" in attributes:
@@ -40,6 +42,8 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, data):
         if not {"script", "style"} & set(self.inside):
             self.words += data
+            if {"h1", "h2"} & set(self.inside):
+                self.headings[-1] += data
 
 
 class Site(InAFolder):
@@ -75,7 +79,7 @@ class Site(InAFolder):
         page = Page((self.site / "index.html").read_text())
         self.assertIn("default-src 'none'", page.policy)
         self.assertEqual(page.fetched, [])
-        self.assertIn("One loss is open in 3 series", page.words)
+        self.assertRegex(page.words, r"-10\.0 % since 2026-10-16 in 1 series")
         self.assertRegex(page.words, r"-10\.0 % \(-10\.\d % to -9\.\d %\), worse, since 2026-10-16, open")
         self.assertIn("since 2026-10-16, acknowledged", page.words)
         self.assertIn("Acknowledged: fine a \"quoted\"", page.words)
@@ -91,6 +95,30 @@ class Site(InAFolder):
         self.assertIn("virtrain report", night.words)
         self.assertIn("nightly-n16", night.words)
         self.assertNotIn("nightly-n15", night.words)
+
+    def test_an_event_is_shown_once_with_its_suspects_and_the_command_that_accepts_it(self):
+        self.nights(records(range(15), 950, "mpi-4.1.4") + records(range(15, 18), 855, "mpi-4.1.7"))
+        self.write_site()
+        index = (self.site / "index.html").read_text()
+        page = Page(index)
+        changes = virtrain("changes", "--db", self.database, "--format", "json").json()
+        self.assertEqual(len(changes), 2)  # of images/s and of the ratio
+        heading = re.sub(r"\s+", " ", page.headings[0]).strip()
+        self.assertEqual(heading, "-10.0 % since 2026-10-16 in 2 series; suspect: label")
+        self.assertEqual(len([one for one in page.headings if "since 2026-10-16" in one]), 2)  # the headline, and its section
+        self.assertEqual(index.count('class="event '), 1)
+        self.assertIn("Suspects: label (mpi-4.1.4 → mpi-4.1.7).", page.words)
+        ids = " ".join(one["id"] for one in changes)
+        command, = re.findall(r"for change in ([0-9a-f ]+); do virtrain ack \$change \"why\" --db (\S+); done", page.words)
+        self.assertEqual((set(command[0].split()), command[1]), (set(ids.split()), str(self.database)))
+        self.assertEqual(index.count('class="sparkline"'), 3)  # each series once
+        self.assertEqual(page.words.count("At their level"), 1)
+        for change in changes:
+            self.assertEqual(virtrain("ack", change["id"], "new library", "--db", self.database).status, 0)
+        self.write_site()
+        page = Page((self.site / "index.html").read_text())
+        self.assertEqual(page.headings[0].strip(), "No loss is open in 3 series")
+        self.assertIn("Acknowledged: new library", page.words)
 
     def test_a_page_is_made_again_only_if_its_night_changed(self):
         self.nights(records(range(4), 950))

@@ -41,6 +41,7 @@ void report_schedule(const ReportArguments& arguments, const Cli& cli) {
   request.scenario = scenario.name;
   request.settings = expected_settings(scenario).value_or(results::Settings{});
   request.command_line = cli.command_line;
+  request.database_option = database_option(schedule.database);
   request.nights = arguments.nights;
   const results::Store store(schedule.database, results::Store::Mode::open);
   make_site_folder(arguments.site);

@@ -1,5 +1,7 @@
 #include "results/report/charts/draw_charts.h"
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/system/subprocess.h"
 #include "common/text/json.h"
@@ -62,20 +64,20 @@ json charts_json(const std::vector<Chart>& charts) {
   return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
 }
 
-Pictures draw_charts(const json& charts) {
+std::vector<Pictures> draw_charts(const std::vector<json>& pages) {
   CommandOptions options;
-  options.deadline = std::chrono::seconds(60);
+  options.deadline = std::chrono::seconds(60) * std::max<std::size_t>(1, pages.size());
   options.max_output_bytes = std::size_t{256} << 20;
-  options.input = std::string(vega_bundle()) + "\n" + std::string(report::static_js) + "\ndrawAll(" +
-                  script_json(charts) + ", " + json(static_widths).dump() +
+  options.input = std::string(vega_bundle()) + "\n" + std::string(report::static_js) + "\ndrawPages(" +
+                  script_json(pages) + ", " + json(static_widths).dump() +
                   ").then((pictures) => process.stdout.write(JSON.stringify(pictures)));\n";
   // A program on standard input: no file of ours has to be found, and none is left behind.
-  const auto result = run_checked({"node", "-"}, options);
+  const auto result = run_checked({"node", "--max-semi-space-size=64", "-"}, options);
   const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
-  if (!pictures.is_object()) {
+  if (!pictures.is_array() || pictures.size() != pages.size()) {
     throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));
   }
-  return pictures.get<Pictures>();
+  return pictures.get<std::vector<Pictures>>();
 }
 
 }  // namespace virtrain::results

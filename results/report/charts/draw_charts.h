@@ -14,7 +14,7 @@ namespace virtrain::results {
 /// are no UTF-8 become U+FFFD.
 std::string script_json(const nlohmann::json& value);
 
-/// Pictures of one chart: an <svg> element for each of static_widths.
+/// Pictures of one chart: an <svg> element for each of static_widths, of a course the last one only.
 using Pictures = std::map<std::string, std::vector<std::string>>;
 
 /// Widths in pixels of the still pictures: of a phone and of a page.
@@ -23,7 +23,8 @@ inline constexpr int static_widths[] = {328, 760};
 /// Input of page.js and static.js: specifications, theme, and the charts' values.
 nlohmann::json charts_json(const std::vector<Chart>& charts);
 
-/// Draws every chart in node, by the code that draws it in the page. Error where node cannot run or draw.
-Pictures draw_charts(const nlohmann::json& charts);
+/// Draws every chart of each page in one node process, by the code that draws it in the page. Error where
+/// node cannot run or draw.
+std::vector<Pictures> draw_charts(const std::vector<nlohmann::json>& pages);
 
 }  // namespace virtrain::results

@@ -63,13 +63,23 @@ void add_changes(const SeriesState& state, Chart& chart) {
   }
 }
 
+/// "10-25", for the axis.
+std::string short_day(const Night& night) {
+  constexpr std::size_t year = 5, day = 5;
+  return night.started_at.size() < year + day ? day_words(night) : night.started_at.substr(year, day);
+}
+
 void add_nights(const Series& series, Chart& chart) {
-  json dates = json::array();
+  json dates = json::array(), days = json::array();
   for (std::size_t i = 0; i < series.values.size(); ++i) {
     chart.data["points"].push_back({{"i", i}, {"v", rounded(series.values[i])}});
     dates.push_back(day_words(*series.nights[i]));
+    days.push_back(short_day(*series.nights[i]));
   }
   chart.signals["dates"] = dates;
+  chart.signals["days"] = days;
+  chart.signals["axis_title"] = fmt::format("nights from {} to {}", day_words(*series.nights.front()),
+                                            day_words(*series.nights.back()));
   const std::size_t listed = std::min(listed_nights, series.values.size());
   for (std::size_t i = series.values.size() - listed; i < series.values.size(); ++i) {
     chart.table.rows.push_back({cell(day_words(*series.nights[i])), cell(figure_words(series.values[i])),

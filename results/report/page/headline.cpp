@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
 #include <utility>
 
 #include "common/text/units.h"
+#include "results/changes/change_groups.h"
 #include "results/comparison/verdict.h"
 #include "results/report/page/page.h"
 #include "results/tables/security_table.h"
@@ -177,21 +179,13 @@ std::string verdict_headline(const ReportData& data) {
   return capitalised(verdict_sentence(in_words(*cases.front())));
 }
 
-/// "2 losses are open, the largest -8.2 % in nightly/one/vm/images_per_second since 2026-10-21"; empty
-/// without one.
+/// The losses of all scenarios that are open; empty without one.
 std::string changes_headline(const ReportData& data) {
-  std::vector<const Change*> losses;
+  std::vector<ChangeGroup> groups;
   for (const auto& log : data.changes) {
-    for (const auto& change : log->changes) {
-      if (is_alarm(change)) { losses.push_back(&change); }
-    }
+    std::ranges::move(change_groups(log->changes), std::back_inserter(groups));
   }
-  if (losses.empty()) { return ""; }
-  const auto* largest = *std::ranges::max_element(
-      losses, {}, [](const Change* change) { return std::abs(std::log(change->level.ratio)); });
-  return fmt::format("{} open{} {} in {} since {}", counted(losses.size(), "loss is", "losses are"),
-                     losses.size() == 1 ? ":" : ", the largest", change_percent(largest->level.ratio),
-                     largest->series->name(), day_words(largest->first_night()));
+  return losses_headline(groups);
 }
 
 }  // namespace
@@ -200,8 +194,9 @@ std::string headline(const ReportData& data) {
   if (data.comparisons.empty() && !data.security.empty()) {
     return "security probes: " + security_summary(data.security);
   }
+  // Verdicts over nights before and after a loss say little: both arms may have lost.
   const auto changes = changes_headline(data);
-  return changes + (changes.empty() ? "" : ". ") + verdict_headline(data) + failures_phrase(data);
+  return (changes.empty() ? verdict_headline(data) : changes) + failures_phrase(data);
 }
 
 }  // namespace virtrain::results

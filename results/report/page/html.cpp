@@ -20,8 +20,8 @@ using nlohmann::json;
 /// Parts of the page besides texts: scripts, styles, drawn charts. They are HTML or code and whole; all else
 /// passes the gate.
 bool is_ours(const std::string& name) {
-  static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",
-                                          "charts",        "narrow", "wide",   "csv"};
+  static const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script",   "charts",
+                                          "narrow",        "wide",   "csv",    "sparkline"};
   return ours.contains(name);
 }
 
@@ -80,10 +80,12 @@ std::string whole_page(std::string_view text, const json& page_model, const json
                        const Pictures& pictures) {
   json model = page_model;
   for (auto& section : model["sections"]) {
+    if (!section.contains("figures")) { continue; }
     for (auto& figure : section["figures"]) {
       const auto drawn = pictures.find(figure["id"].get<std::string>());
       figure["has_pictures"] = drawn != pictures.end();
       if (drawn == pictures.end()) { continue; }
+      figure["has_narrow"] = drawn->second.size() > 1;
       figure["narrow"] = drawn->second.front();
       figure["wide"] = drawn->second.back();
     }
@@ -98,6 +100,7 @@ std::string whole_page(std::string_view text, const json& page_model, const json
                           {"page_foot", report::page_foot_html},
                           {"figure", report::figure_html},
                           {"values", report::table_html},
+                          {"series_table", report::series_table_html},
                           {"trials_table", report::trials_table_html}});
 }
 

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
+#include <future>
+#include <set>
 #include <sstream>
 
 #include "common/error.h"
@@ -29,10 +32,12 @@ bool is_plain_name(const std::string& id) {
 }
 
 /// The last line of a page: what it was made of. It is looked at before a page is made again.
-std::string mark_of(const Store& store, const std::string& experiment, const Settings& settings) {
+std::string mark_of(const Store& store, const Night& night, const Settings& settings) {
+  const auto stored = store.stored_readings(night.number);
   std::ostringstream records;
-  records << settings.margin << ' ' << settings.alpha << '\n';
-  export_jsonl(store, {.experiments = {experiment}}, records);
+  records << settings.margin << ' ' << settings.alpha << ' ' << stored.samples << ' ' << stored.last_sample
+          << ' ' << stored.readings << ' ' << stored.last_reading << '\n';
+  export_records(store, night.experiment, records);
   return fmt::format("<!-- virtrain {} {} -->\n", virtrain_version, sha256(records.str()));
 }
 
@@ -45,22 +50,65 @@ bool ends_with_mark(const fs::path& file, const std::string& mark) {
   return is_regular(file) && read_tail(file, mark.size()) == mark;
 }
 
-void write_night(const Store& store, const SiteRequest& request, const std::string& experiment,
-                 const fs::path& file, SiteReport& report) {
-  const auto mark = mark_of(store, experiment, request.settings);
+/// Pages that are drawn together, while the next ones are read.
+struct Batch {
+  std::vector<fs::path> files;
+  std::vector<std::string> marks;
+  std::vector<nlohmann::json> pages, charts;
+  std::future<DrawnPages> drawn;
+};
+
+void write_batch(Batch& batch, SiteReport& report) {
+  const auto drawn = batch.drawn.get();
+  if (!drawn.warning.empty()) { report.warnings.push_back(drawn.warning); }
+  for (std::size_t i = 0; i < batch.files.size(); ++i) {
+    const auto html = page_html(batch.pages[i], batch.charts[i], drawn.pages[i]);
+    write_file_atomically(batch.files[i], html + batch.marks[i]);
+    ++report.written;
+  }
+}
+
+/// Reads the next page, if its data changed.
+void read_night(const Store& store, const SiteRequest& request, const Night& night, const fs::path& file,
+                Batch& batch, SiteReport& report) {
+  auto mark = mark_of(store, night, request.settings);
   if (ends_with_mark(file, mark)) {
     ++report.kept;
     return;
   }
   ReportRequest one;
-  one.compare.selection.experiments = {experiment};
+  one.compare.selection.experiments = {night.experiment};
   one.compare.settings = request.settings;
   one.compare.explain = true;
   one.command_line = request.command_line;
-  const auto page = make_report(store, one);
-  report.warnings.insert(report.warnings.end(), page.warnings.begin(), page.warnings.end());
-  write_file_atomically(file, page.html + mark);
-  ++report.written;
+  auto read = read_report(store, one);
+  batch.files.push_back(file);
+  batch.marks.push_back(std::move(mark));
+  batch.pages.push_back(std::move(read.page));
+  batch.charts.push_back(std::move(read.charts));
+}
+
+/// Writes the pages of these nights whose data changed. While some are drawn, the next ones are read.
+void write_nights(const Store& store, const SiteRequest& request, const std::vector<const Night*>& nights,
+                  const fs::path& folder, SiteReport& report) {
+  constexpr std::size_t pages_of_batch = 8;  // of some MB each, and one start of node for all of them
+  constexpr std::size_t most_drawn = 2;      // batches at once
+  std::deque<Batch> drawn;
+  const auto write_first = [&] {
+    write_batch(drawn.front(), report);
+    drawn.pop_front();
+  };
+  for (auto night = nights.begin(); night != nights.end();) {
+    Batch batch;
+    for (; night != nights.end() && batch.files.size() < pages_of_batch; ++night) {
+      read_night(store, request, **night, folder / page_name((*night)->experiment), batch, report);
+    }
+    if (batch.files.empty()) { break; }
+    if (drawn.size() == most_drawn) { write_first(); }
+    batch.drawn = std::async(std::launch::async, draw_pages, batch.charts, "the nights");
+    drawn.push_back(std::move(batch));
+  }
+  while (!drawn.empty()) { write_first(); }
 }
 
 /// Losses first, then what is odd; the others as they began.
@@ -85,16 +133,9 @@ void sort_by_news(std::vector<SeriesState>& series) {
 std::string index_html(const SiteData& data, SiteReport& report) {
   const auto charts = site_charts(data);
   const auto drawable = charts_json(charts);
-  Pictures pictures;
-  try {
-    if (!charts.empty()) { pictures = draw_charts(drawable); }
-  } catch (const Error& error) {
-    report.warnings.push_back(
-        std::string("the charts of index.html need scripts in the browser: their still pictures could not be "
-                    "drawn (apt-get install nodejs, then run this again): ") +
-        error.what());
-  }
-  return site_html(site_model(data, charts), drawable, pictures);
+  const auto drawn = draw_pages({drawable}, "index.html");
+  if (!drawn.warning.empty()) { report.warnings.push_back(drawn.warning); }
+  return site_html(site_model(data, charts), drawable, drawn.pages.front());
 }
 
 }  // namespace
@@ -117,17 +158,17 @@ SiteReport write_site(const Store& store, const SiteRequest& request, const fs::
                 fmt::format("{} has no night of scenario {} yet", data.database, excerpt(request.scenario)));
   }
   data.series = series_states(log);
+  data.groups = change_groups(log.changes);
   sort_by_news(data.series);
   SiteReport report;
-  const std::size_t pages = std::min(request.nights, data.nights.size());
-  const auto trials = store.list_experiments();
-  for (auto night = data.nights.end() - static_cast<std::ptrdiff_t>(pages); night != data.nights.end();
-       ++night) {
-    const auto& id = (*night)->experiment;
-    const bool has_trials = std::ranges::any_of(
-        trials, [&](const ExperimentSummary& one) { return one.experiment.id == id && one.trials > 0; });
-    if (has_trials) { write_night(store, request, id, folder / page_name(id), report); }
+  std::set<std::string> with_trials;
+  for (const auto& one : store.list_experiments()) {
+    if (one.trials > 0) { with_trials.insert(one.experiment.id); }
   }
+  const auto pages = static_cast<std::ptrdiff_t>(std::min(request.nights, data.nights.size()));
+  std::vector<const Night*> shown(data.nights.end() - pages, data.nights.end());
+  std::erase_if(shown, [&](const Night* night) { return !with_trials.contains(night->experiment); });
+  write_nights(store, request, shown, folder, report);
   data.link = [&](const Night& night) {
     const auto name = page_name(night.experiment);
     return is_regular(folder / name) ? name : "";

@@ -12,10 +12,11 @@ namespace virtrain::results {
 /// Which site.
 struct SiteRequest {
   std::string schedule = {};
-  std::string scenario = {};      ///< whose nights it shows
-  std::string command_line = {};  ///< that makes this site again
-  std::size_t nights = 90;        ///< pages are made for the last so many nights
-  Settings settings = {};         ///< by which nights are judged
+  std::string scenario = {};         ///< whose nights it shows
+  std::string command_line = {};     ///< that makes this site again
+  std::string database_option = {};  ///< " --db FILE", where commands need it to find the database
+  std::size_t nights = 90;           ///< pages are made for the last so many nights
+  Settings settings = {};            ///< by which nights are judged
 };
 
 /// Pages that were written.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -42,67 +43,175 @@ json link_model(const SiteData& data, const Night& night) {
   return {{"id", night.experiment}, {"has_link", !link.empty()}, {"link", link}};
 }
 
-json change_model(const SiteData& data, const Change& change) {
-  std::vector<std::string> suspects;
-  for (const auto& one : change.suspects) {
-    suspects.push_back(
-        fmt::format("{} ({} → {}){}", one.fact, one.before, one.after, one.fits ? "" : ", on another night"));
-  }
-  return {{"change", change.id},
-          {"sentence", change_sentence(change)},
-          {"first", link_model(data, change.first_night())},
-          {"suspects", join(suspects, ", ")},
-          {"has_suspects", !suspects.empty()},
-          {"why", change.why},
-          {"has_why", !change.why.empty()}};
+/// Whether the group is of today: a loss, a gain, or odd nights that may become one.
+bool is_open(const ChangeGroup& group) {
+  const auto state = group.largest().state;
+  return state == ChangeState::open || state == ChangeState::unconfirmed;
 }
 
-json series_model(const SiteData& data, const SeriesState& state, const std::string& figure) {
-  const auto words = words_of(state.verdict);
-  json changes = json::array();
-  for (auto one = state.changes.rbegin(); one != state.changes.rend(); ++one) {
-    changes.push_back(change_model(data, **one));
+std::string group_id(const ChangeGroup& group) {
+  return "change-" + group.largest().id;
+}
+
+/// "label (mpi-1 → mpi-2), host.kernel (…)"
+std::string suspects_words(const ChangeGroup& group) {
+  std::vector<std::string> words;
+  for (const auto* one : group.suspects()) {
+    words.push_back(fmt::format("{} ({} → {})", one->fact, one->before, one->after));
   }
-  return {
-      {"name", state.series->name()},
-      {"figure", figure},
-      {"verdict_class", words.style},
-      {"glyph", words.glyph},
-      {"word", words.word},
-      {"sentence", fmt::format("Last night {}{}{}, level {}, {}", figure_words(state.series->values.back()),
-                               state.series->unit.empty() ? "" : " ", state.series->unit,
-                               figure_words(state.level), counted(state.series->nights.size(), "night"))},
-      {"changes", changes}};
+  return join(words, ", ");
+}
+
+/// A line through the last nights, as an SVG element; each change is where it is dashed.
+std::string sparkline(const SeriesState& state) {
+  constexpr std::size_t most_nights = 90;
+  constexpr double width = 132, height = 30, edge = 3;
+  const auto& values = state.series->values;
+  const std::size_t begin = values.size() - std::min(values.size(), most_nights);
+  const auto [low, high] =
+      std::minmax_element(values.begin() + static_cast<std::ptrdiff_t>(begin), values.end());
+  const double span = *high > *low ? *high - *low : 1;
+  const double step =
+      (width - 2 * edge) / static_cast<double>(std::max<std::size_t>(1, values.size() - begin - 1));
+  const auto x = [&](std::size_t night) { return edge + step * static_cast<double>(night - begin); };
+  std::string points;
+  for (std::size_t i = begin; i < values.size(); ++i) {
+    points +=
+        fmt::format("{:.1f},{:.1f} ", x(i), height - edge - (values[i] - *low) / span * (height - 2 * edge));
+  }
+  std::string changes;
+  for (const Change* change : state.changes) {
+    if (change->level.first <= begin) { continue; }
+    const double at = x(change->level.first) - step / 2;
+    changes += fmt::format(R"(<path d="M{:.1f},0V{}"/>)", at, height);
+  }
+  return fmt::format(
+      R"(<svg class="sparkline" viewBox="0 0 {} {}" width="{}" height="{}" aria-hidden="true">{}<polyline points="{}"/></svg>)",
+      width, height, width, height, changes, points);
+}
+
+/// One line of a table of series: `change` is the one that is open, if any is.
+json series_row(const SeriesState& state, const std::string& figure, const Change* change) {
+  const auto words = words_of(change == nullptr ? SeriesVerdict::level : state.verdict);
+  const auto unit = state.series->unit.empty() ? "" : " " + state.series->unit;
+  std::string size;
+  if (change != nullptr) {
+    const auto& level = change->level;
+    size = change_percent(level.ratio);
+    if (level.ci && level.confirmed_on) {
+      size += fmt::format(" ({} to {})", change_percent(level.ci->low), change_percent(level.ci->high));
+    }
+  }
+  return {{"name", state.series->name()},
+          {"figure", figure},
+          {"verdict_class", words.style},
+          {"sparkline", sparkline(state)},
+          {"change", size},
+          {"id", change == nullptr ? "" : change->id},
+          {"level", figure_words(state.level) + unit},
+          {"last", figure_words(state.series->values.back())},
+          {"nights", std::to_string(state.series->nights.size())}};
+}
+
+/// The command that takes a group for the new normal; empty where nobody can yet.
+std::string acknowledge_command(const SiteData& data, const ChangeGroup& group) {
+  if (group.largest().state != ChangeState::open) { return ""; }
+  std::vector<std::string> ids;
+  for (const auto* change : group.changes) { ids.push_back(change->id); }
+  const auto& option = data.request.database_option;
+  if (ids.size() == 1) { return fmt::format("virtrain ack {} \"why\"{}", ids.front(), option); }
+  return fmt::format("for change in {}; do virtrain ack $change \"why\"{}; done", join(ids, " "), option);
+}
+
+json group_model(const SiteData& data, const ChangeGroup& group, const std::vector<Chart>& charts) {
+  const bool alarm = is_alarm(group.largest());
+  const auto words = words_of(group.largest().state == ChangeState::unconfirmed ? SeriesVerdict::unconfirmed
+                              : alarm                                           ? SeriesVerdict::loss
+                                                                                : SeriesVerdict::gain);
+  json rows = json::array();
+  for (const auto* change : group.changes) {
+    for (std::size_t i = 0; i < data.series.size(); ++i) {
+      if (data.series[i].series == change->series) {
+        rows.push_back(series_row(data.series[i], charts[i].id, change));
+      }
+    }
+  }
+  const auto suspects = suspects_words(group);
+  const auto command = acknowledge_command(data, group);
+  const auto confirmed = group.largest().level.confirmed_on.has_value();
+  return {{"group", group_id(group)},
+          {"sentence", group_sentence(group)},
+          {"verdict_class", words.style},
+          {"glyph", words.glyph},
+          {"word", capitalised(words.word)},
+          {"first", link_model(data, group.first_night())},
+          {"suspects", suspects.empty() ? "no stored fact fits" : suspects},
+          {"has_suspects", confirmed},
+          {"caption", "Series of this change"},
+          {"with_change", true},
+          {"rows", rows},
+          {"has_command", !command.empty()},
+          {"command", command}};
+}
+
+/// A change that nobody has to look at any more.
+json past_model(const SiteData& data, const ChangeGroup& group) {
+  std::vector<std::string> names;
+  for (const auto* change : group.changes) { names.push_back(change->series->name()); }
+  return {{"group", group_id(group)},
+          {"sentence", group_sentence(group) + ", " + to_string(group.largest().state)},
+          {"names", join(names, ", ")},
+          {"first", link_model(data, group.first_night())},
+          {"why", group.largest().why},
+          {"has_why", !group.largest().why.empty()}};
+}
+
+/// Groups that are open, groups that are over, and series at their level: each series in one place.
+void add_changes(const SiteData& data, const std::vector<Chart>& charts, json& model) {
+  model["groups"] = model["past"] = json::array();
+  json level = json::array();
+  std::set<const Series*> shown;
+  for (const auto& group : data.groups) {
+    if (!is_open(group)) {
+      model["past"].push_back(past_model(data, group));
+      continue;
+    }
+    model["groups"].push_back(group_model(data, group, charts));
+    for (const auto* change : group.changes) { shown.insert(change->series); }
+  }
+  for (std::size_t i = 0; i < data.series.size(); ++i) {
+    if (!shown.contains(data.series[i].series)) {
+      level.push_back(series_row(data.series[i], charts[i].id, nullptr));
+    }
+  }
+  model["has_past"] = !model["past"].empty();
+  model["has_level"] = !level.empty();
+  model["at_level"] = {{"caption", "Series at their level"}, {"with_change", false}, {"rows", level}};
 }
 
 /// The nights, the newest first, with the changes that began on each.
 json nights_model(const SiteData& data) {
-  std::map<const Night*, std::vector<std::string>> began;
-  for (const auto& state : data.series) {
-    for (const Change* change : state.changes) {
-      began[&change->first_night()].push_back(state.series->name() + " " +
-                                              change_percent(change->level.ratio));
-    }
+  std::map<std::int64_t, json> began;
+  for (const auto& group : data.groups) {
+    auto& links = began[group.first_night().number];
+    if (links.is_null()) { links = json::array(); }
+    links.push_back({{"group", group_id(group)}, {"sentence", group_sentence(group)}});
   }
   json rows = json::array();
   for (auto night = data.nights.rbegin(); night != data.nights.rend(); ++night) {
-    const auto found = began.find(*night);
-    rows.push_back(
-        {{"started", (*night)->started_at},
-         {"experiment", link_model(data, **night)},
-         {"label", (*night)->label},
-         {"host", (*night)->host_name},
-         {"began", found == began.end() ? "" : fmt::format("{}", fmt::join(found->second, "; "))}});
+    const auto found = began.find((*night)->number);
+    rows.push_back({{"started", (*night)->started_at},
+                    {"experiment", link_model(data, **night)},
+                    {"label", (*night)->label},
+                    {"host", (*night)->host_name},
+                    {"began", found == began.end() ? json::array() : found->second}});
   }
   return rows;
 }
 
 std::string headline_of(const SiteData& data) {
-  std::size_t losses = 0;
-  for (const auto& state : data.series) { losses += state.open_losses.size(); }
-  if (losses == 0) { return fmt::format("No loss is open in {} series", data.series.size()); }
-  return fmt::format("{} open in {} series",
-                     losses == 1 ? "One loss is" : fmt::format("{} losses are", losses), data.series.size());
+  const auto losses = losses_headline(data.groups);
+  return losses.empty() ? fmt::format("No loss is open in {} series", data.series.size()) : losses;
 }
 
 }  // namespace
@@ -118,24 +227,22 @@ std::vector<Chart> site_charts(const SiteData& data) {
 json site_model(const SiteData& data, const std::vector<Chart>& charts) {
   json figures = json::array();
   for (const auto& chart : charts) { figures.push_back(chart_model(chart)); }
-  json series = json::array();
-  for (std::size_t i = 0; i < data.series.size(); ++i) {
-    series.push_back(series_model(data, data.series[i], charts[i].id));
-  }
   json sections = json::array();
   sections.push_back({{"id", "over-time"}, {"title", "Over time"}, {"figures", figures}});
-  return {{"title", data.request.schedule + ": " + headline_of(data)},
-          {"schedule", data.request.schedule},
-          {"scenario", data.request.scenario},
-          {"headline", headline_of(data)},
-          {"series", series},
-          {"sections", sections},
-          {"nights", nights_model(data)},
-          {"count", std::to_string(data.nights.size())},
-          {"last", day_words(*data.nights.back())},
-          {"database", data.database},
-          {"report_command", data.request.command_line},
-          {"version", virtrain_version}};
+  json model{{"title", data.request.schedule + ": " + headline_of(data)},
+             {"schedule", data.request.schedule},
+             {"scenario", data.request.scenario},
+             {"headline", headline_of(data)},
+             {"all_series", std::to_string(data.series.size())},
+             {"sections", sections},
+             {"nights", nights_model(data)},
+             {"count", std::to_string(data.nights.size())},
+             {"last", day_words(*data.nights.back())},
+             {"database", data.database},
+             {"report_command", data.request.command_line},
+             {"version", virtrain_version}};
+  add_changes(data, charts, model);
+  return model;
 }
 
 }  // namespace virtrain::results

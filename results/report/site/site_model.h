@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "results/changes/change_groups.h"
 #include "results/changes/series_state.h"
 #include "results/report/charts/chart.h"
 #include "results/report/site/site.h"
@@ -18,6 +19,7 @@ struct SiteData {
   std::string database;
   std::vector<const Night*> nights;                         ///< of the scenario, in the order of storing
   std::vector<SeriesState> series;                          ///< losses first
+  std::vector<ChangeGroup> groups;                          ///< as change_groups() orders them
   std::function<std::string(const Night&)> link = nullptr;  ///< of the night's page; empty: it has none
 };
 

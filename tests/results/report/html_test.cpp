@@ -35,7 +35,8 @@ TEST_CASE("templates escape what they show") {
 
 TEST_CASE("only what we made ourselves goes into the page as it is") {
   const std::set<std::string> ours{"script_hashes", "styles", "bundle", "script", "charts",
-                                   "narrow",        "wide",   "csv"};  // percent-encoded to the last byte
+                                   "narrow",        "wide",   "csv",  // percent-encoded to the last byte
+                                   "sparkline"};                      // numbers alone
   const std::regex raw(R"(\{\{\{\s*(\w+)\s*\}\}\}|\{\{&\s*(\w+))");
   int found = 0;
   const std::filesystem::path folder = std::string(VIRTRAIN_SOURCE_DIR) + "/results/report/page/templates";
@@ -47,7 +48,7 @@ TEST_CASE("only what we made ourselves goes into the page as it is") {
       ++found;
     }
   }
-  CHECK(found == 8);  // both pages have one head and one foot
+  CHECK(found == 9);  // both pages have one head and one foot
 }
 
 TEST_CASE("scripts of the page are in it whole, however long") {
@@ -81,7 +82,12 @@ TEST_CASE("node draws a chart by the code of the page, hostile names as text") {
                          {"interval", false},
                          {"words", "\"><img src=x>\x1b[2J\u202e"},
                          {"tip", ""}}};
-  const auto pictures = draw_charts(charts_json({chart}));
+  auto other = chart;
+  other.id = "other";
+  const auto pages = draw_charts({charts_json({chart}), charts_json({other})});
+  REQUIRE(pages.size() == 2);  // by one process
+  CHECK(pages[1].contains("other"));
+  const auto& pictures = pages[0];
   REQUIRE(pictures.at("forest").size() == std::size(static_widths));
   for (const auto& svg : pictures.at("forest")) {
     CHECK(svg.starts_with("<svg"));

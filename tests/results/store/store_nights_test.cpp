@@ -105,7 +105,15 @@ TEST_CASE("old nights lose samples and telemetry, and nothing else") {
   REQUIRE(figures.size() == 12);  // throughput, p99 and boot of each
   const auto bytes = std::filesystem::file_size(file);
 
+  const auto before = store.stored_readings(store.nights().front().number);
+  CHECK(before.samples == 2000);
+  CHECK(before.readings == 3000);
+  CHECK(before.last_sample == 2000);
+  CHECK(before.last_reading == 3000);
+
   const auto thinned = store.thin_nights("quickstart", "2025-01-01T00:00:00.000Z");
+  CHECK(store.stored_readings(store.nights().front().number).samples == 0);
+  CHECK(store.stored_readings(store.nights().back().number).readings == 3000);
   CHECK(thinned.nights == 2);
   CHECK(thinned.samples == 4000);
   CHECK(thinned.readings == 6000);
