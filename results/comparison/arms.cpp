@@ -64,12 +64,12 @@ std::vector<ArmRecord> read_arm_records(const nlohmann::json& arms) {
 
 }  // namespace
 
-std::vector<std::string> variant_sentences(const nlohmann::json& plan) {
+std::vector<std::string> variant_sentences(const nlohmann::json& plan, const std::set<std::string>& but) {
   std::vector<std::string> sentences;
   const auto arms = plan.is_object() ? plan.find("arms") : plan.end();
   if (!plan.is_object() || arms == plan.end()) { return sentences; }
   for (const auto& record : read_arm_records(*arms)) {
-    if (record.like.empty()) { continue; }
+    if (record.like.empty() || but.contains(record.name)) { continue; }
     std::vector<std::string> changes;
     for (const auto& [key, value] : record.changes) { changes.emplace_back(key).append(" ").append(value); }
     sentences.push_back(printable("Arm " + record.name + " is " + record.base +

@@ -28,8 +28,8 @@ struct ArmRecord {
   std::size_t position = 0;  ///< in its plan
 };
 
-/// "Arm vm-unpinned is vm with guest.pinning none." for each variant of a plan.
-std::vector<std::string> variant_sentences(const nlohmann::json& plan);
+/// "Arm vm-unpinned is vm with guest.pinning none." for each variant of a plan, but for those named.
+std::vector<std::string> variant_sentences(const nlohmann::json& plan, const std::set<std::string>& but = {});
 
 /// The arms of the compared experiments, by name; of experiments that differ the newest counts, but for what
 /// they do not agree in: changes, prices.

@@ -348,6 +348,15 @@ std::string to_text(const Disturbance& disturbance, bool with_verdict) {
   return with_verdict ? to_string(disturbance.verdict) + (" " + text) : text;
 }
 
+const NeighbourCell* worst_cell(const IsolationMatrix& matrix) {
+  const NeighbourCell* worst = nullptr;
+  for (const auto& cell : matrix.cells) {
+    if (!cell.against_alone) { continue; }
+    if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
+  }
+  return worst;
+}
+
 std::string to_text(const Recovery& recovery) {
   return recovery.seconds ? fmt::format("{:.1f} s", *recovery.seconds)
                           : fmt::format("not in {} s", figure_words(recovery.looked_seconds));

@@ -84,6 +84,9 @@ struct IsolationMatrix {
   std::vector<DoseResponse> doses = {};
 };
 
+/// The neighbour beside which most is lost; null where no loss against alone is known.
+const NeighbourCell* worst_cell(const IsolationMatrix& matrix);
+
 using Rounds = std::map<PairKey, std::optional<double>>;
 /// Throughput by round; of a round without a usable trial nothing.
 Rounds rounds_of(const Rows& rows);

@@ -1,6 +1,6 @@
 """Results that nobody measured, as lines of the exchange format: for the report's tests and its measurements.
 
-made_data.py study|nights|conditions|long|large > FILE.jsonl
+made_data.py study|nights|conditions|isolation|long|large > FILE.jsonl
 """
 
 import datetime
@@ -27,6 +27,20 @@ CONDITIONS = [  # case, arm, numbers of its tenants, GPUs per node, throughput: 
     *(("trainer", f"vm{beside}", [0], 1, 1000.0 * kept) for beside, kept in (("", 1.0), ("+idle", 0.99), ("+cpu@50%", 0.8), ("+cpu@100%", 0.55))),
 ]
 MODEL = {"model": "resnet50", "backend": "cuda", "batch_size": 1024, "precision": "fp16"}
+
+# A victim's arms with what they keep beside each neighbour: bare metal, VMs, and VMs with a mitigation each.
+NEIGHBOURS = (("idle", None), ("cpu", 0.25), ("cpu", 1.0), ("membw", 1.0), ("llc", 1.0), ("net", 1.0))
+ISOLATED = {  # arm: what it is like, what it changes, its throughput alone, and what is kept of it
+    "bare_metal": ("", {}, 1012.0, (1.0, 0.88, 0.52, 0.80, 0.90, 0.985)),
+    "vm": ("", {}, 1000.0, (0.99, 0.86, 0.50, 0.76, 0.87, 0.95)),
+    "vm-pinned": ("vm", {"guest.pinning": "cores"}, 1001.0, (0.995, 0.97, 0.955, 0.77, 0.88, 0.96)),
+    "vm-capped": ("vm", {"neighbour.limits.cpu": "25%"}, 1000.0, (0.99, 0.87, 0.78, 0.90, 0.93, 0.96)),
+}
+
+
+def beside(kind, level):
+    """A neighbour as reports name it."""
+    return kind if level is None else f"{kind}@{level:.0%}"
 
 
 def line(**record):
@@ -124,6 +138,31 @@ def conditions(rounds=4):
                    tenants=[tenant(i, 1, gpus, total / len(tenants), kind) for i in tenants])
 
 
+def isolation(rounds=5):
+    rng = random.Random(11)
+    name = "isolation-1"
+    arms = [{"name": arm, "base": arm.split("-")[0], "like": like, "changes": changes} for arm, (like, changes, *_) in ISOLATED.items()]
+    arms += [{"name": f"{arm['name']}+{beside(*one)}", "base": arm["base"], "like": arm["name"], "changes": {"neighbour": beside(*one)}}
+             for arm in arms for one in NEIGHBOURS]
+    plan = {"arms": arms, "isolation": {"margin": 0.05, "seed": 1}}
+    yield experiment(name, "what-helps", "2026-11-20T08:00:00.000Z", plan=plan)
+    number = 0
+    for pair in range(1, rounds + 1):
+        for arm, (_, _, alone, kept) in ISOLATED.items():
+            for (kind, level), share in ((("", None), 1.0), *zip(NEIGHBOURS, kept)):
+                number += 1
+                base = arm.split("-")[0]
+                total = alone * share * rng.gauss(1, 0.006 if kind != "llc" else 0.05)
+                tenants = [tenant(0, 1, 0, total, base)]
+                if level is not None:
+                    rate = 5e9 * level * (0.3 if arm == "vm-capped" else 1) * rng.gauss(1, 0.01)
+                    tenants.append({"tenant_index": 1, "nodes": 1, "images_per_second": None,
+                                    "workload": {"stressors": [{"kind": kind, "busy": level, "rate": rate, "unit": "operations/s"}]}})
+                where = {"arm": f"{arm}+{beside(kind, level)}", "like": arm, "neighbour": kind, "level": level} if kind else {"arm": arm}
+                yield line(record="trial", experiment=name, scenario="what-helps", case="trainer", pair=pair, order=number, nodes=1, gpus_per_node=0,
+                           **where, virtualization="kvm" if base == "vm" else "none", images_per_second=total, status="finished", tenants=tenants)
+
+
 def long(samples=100_000, dip_at=54_321):
     """One pair of trials with very many samples, all alike but for one dip of the VM."""
     yield experiment("long-1", "long", "2026-11-20T08:00:00.000Z")
@@ -153,7 +192,7 @@ def large(trials_wanted=10_000, samples_wanted=1_000_000):
 
 
 if __name__ == "__main__":
-    makers = {"study": study, "nights": nights, "conditions": conditions, "long": long, "large": large}
+    makers = {"study": study, "nights": nights, "conditions": conditions, "isolation": isolation, "long": long, "large": large}
     if len(sys.argv) != 2 or sys.argv[1] not in makers:
         sys.exit(__doc__)
     for text in makers[sys.argv[1]]():

@@ -32,7 +32,7 @@ from selenium.common.exceptions import NoAlertPresentException  # noqa: E402
 def setUpModule():
     global FOLDER
     FOLDER = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-browser-"))
-    for name in ("study", "nights", "conditions", "long"):
+    for name in ("study", "nights", "conditions", "isolation", "long"):
         (FOLDER / f"{name}.jsonl").write_text("\n".join(getattr(made_data, name)()) + "\n")
         virtrain("import", FOLDER / f"{name}.jsonl", "--db", FOLDER / f"{name}.db")
     virtrain("import", HERE.parents[1] / "scenarios/published/dell-r750xa.jsonl", "--db", FOLDER / "dell.db")
@@ -47,7 +47,7 @@ def setUpModule():
     shutil.copy(FOLDER / "study.db", FOLDER / "poisoned.db")
     with sqlite3.connect(FOLDER / "poisoned.db") as database:
         assert poison(database) > 25, "hardly any text was poisoned"
-    for name in ("study", "conditions", "long", "dell", "poisoned"):
+    for name in ("study", "conditions", "isolation", "long", "dell", "poisoned"):
         virtrain("report", "--db", FOLDER / f"{name}.db", "-o", FOLDER / f"{name}.html")
     for name, scenario in (("nights", "nightly"), ("hostile", HOSTILE)):
         virtrain("report", "--db", FOLDER / f"{name}.db", "--scenario", scenario, "-o", FOLDER / f"{name}.html")
@@ -219,6 +219,34 @@ class Charts(unittest.TestCase):
             self.assertEqual(texts_of(self.browser, f"#neighbours-1 .{kind} .slowdowns text"), losses)
         self.assertEqual(texts_of(self.browser, "#neighbours-1 .live .column_names text"), ["at rest", "level 50 %", "level 100 %"])
         self.assertEqual(texts_of(self.browser, "#neighbours-1 .live .row_names text"), ["idle", "cpu"])
+
+    def test_mitigations_stand_side_by_side_with_their_intervals_before_all_else(self):
+        self.browser.open(FOLDER / "isolation.html")
+        runs = {}
+        for arm, pair, value in query("isolation", "SELECT arm, pair, images_per_second FROM v_trial"):
+            runs.setdefault(arm, {})[pair] = value
+        arms, neighbours = list(made_data.ISOLATED), [made_data.beside(*one) for one in made_data.NEIGHBOURS]
+        losses = {}
+        for arm in arms:
+            for neighbour in neighbours:
+                kept = [runs[f"{arm}+{neighbour}"][pair] / alone for pair, alone in runs[arm].items()]
+                losses[arm, neighbour] = round(100 * (1 - statistics.geometric_mean(kept)))
+        self.assertEqual(self.marks("#neighbours-1", "cell_marks", "path"), len(arms) * len(neighbours))
+        self.assertEqual(texts_of(self.browser, "#neighbours-1 .live .column_names text"), ["bare metal", "VM", "VM, pinned", "VM, capped"])
+        self.assertEqual(set(texts_of(self.browser, "#neighbours-1 .live .row_names text")), set(neighbours))
+        for kind in ("live", "still.wide", "still.narrow"):
+            shown = [int(text.split()[0]) for text in texts_of(self.browser, f"#neighbours-1 .{kind} .slowdowns text")]
+            self.assertEqual(sorted(shown), sorted(losses.values()))
+            intervals = texts_of(self.browser, f"#neighbours-1 .{kind} .intervals text")
+            self.assertEqual(len(intervals), len(losses))
+            for loss, interval in zip(shown, intervals):
+                low, high = map(float, interval.split(" to "))
+                self.assertTrue(low - 0.5 <= loss <= high + 0.5 and low < high, (loss, interval))
+        self.assertEqual(texts_of(self.browser, "main section > h2")[:3], ["Beside neighbours", "What helps how much", "Without a neighbour"])
+        self.assertRegex(self.browser.element("h1").text, r"^trainer beside neighbours: bare metal loses up to 48 % \(.*\), VM up to 50 % \(.*\)$")
+        self.assertEqual(texts_of(self.browser, "#throughput .key li"), ["bare metal", "VM", "VM, pinned", "VM, capped"])
+        self.assertEqual(count(self.browser, ".no_data"), 0)
+        self.assertNotIn("+cpu", "".join(texts_of(self.browser, ".notes, #environment")))
 
     def test_a_heat_map_has_the_slowdowns_in_columns_of_tenants_that_there_are(self):
         self.browser.open(FOLDER / "conditions.html")

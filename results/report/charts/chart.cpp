@@ -29,7 +29,7 @@ int ArmOrder::style(const std::string& arm) const {
 }
 
 std::string arm_words(const std::string& arm) {
-  if (arm == "vm") { return "VM"; }
+  if (arm == "vm" || arm.starts_with("vm+")) { return "VM" + arm.substr(2); }
   if (arm.starts_with("vm-") || arm.starts_with("vm_")) { return "VM, " + spaced(arm.substr(3)); }
   if (arm.starts_with("bare_metal-") || arm.starts_with("bare_metal_")) {
     return "bare metal, " + spaced(arm.substr(11));

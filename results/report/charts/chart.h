@@ -19,10 +19,11 @@ struct KeyEntry {
 /// A figure of the report: a Vega specification, the values that go into it, and all that readers
 /// without the picture get.
 struct Chart {
-  std::string id;       ///< unique in the page
-  std::string spec;     ///< specifications/<spec>.vg.json
-  std::string title;    ///< says what is seen
-  std::string summary;  ///< the text alternative: the message in one or two sentences
+  std::string id;            ///< unique in the page
+  std::string spec;          ///< specifications/<spec>.vg.json
+  std::string section = {};  ///< of the page, where its specification does not tell
+  std::string title;         ///< says what is seen
+  std::string summary;       ///< the text alternative: the message in one or two sentences
   nlohmann::json data = nlohmann::json::object();     ///< rows for each data set that the specification names
   nlohmann::json signals = nlohmann::json::object();  ///< values of its signals
   nlohmann::json scales = nlohmann::json::object();  ///< types of its scales that are not the specification's

@@ -56,6 +56,7 @@ void read_records(const Store& store, ReportData& data) {
     const auto of_case = trials.find({comparison.case_name, comparison.throughput_unit});
     if (of_case == trials.end()) { continue; }
     for (const auto* one : of_case->second) {
+      if (one->trial.arm_key.is_beside()) { continue; }
       auto known = std::ranges::find_if(arms, [&](const auto& arm) { return arm.first == one->trial.arm; });
       if (known == arms.end()) { known = arms.insert(arms.end(), {one->trial.arm, {}}); }
       known->second.push_back(one);
@@ -110,6 +111,22 @@ TrialsOfCases usable_trials(const std::vector<ReportTrial>& trials) {
 
 namespace {
 
+/// The heat maps show what neighbours cost. All else is about arms by themselves: of twenty conditions of
+/// four arms no legend is readable.
+void leave_out_neighbours(ReportData& data) {
+  for (const auto& one : data.trials) {
+    const auto& key = one.trial.arm_key;
+    if (key.is_beside()) { data.beside.emplace(one.trial.arm, key.like); }
+  }
+  if (data.request.compare.candidate.empty()) { std::erase_if(data.comparisons, &CaseComparison::is_beside); }
+  for (auto& comparison : data.comparisons) {
+    std::erase_if(comparison.arms, [&](const ArmSummary& arm) {
+      return data.beside.contains(arm.arm) && arm.arm != comparison.baseline &&
+             arm.arm != comparison.candidate;
+    });
+  }
+}
+
 /// Reads the changes of scenarios of which so many nights were chosen that their series has a chart.
 void read_change_logs(const Store& store, ReportData& data) {
   std::map<std::string, std::size_t> nights;
@@ -137,11 +154,6 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   } catch (const Error& error) {  // without trials probes are a report of their own
     if (error.code() != ErrorCode::not_found || data.security.empty()) { throw; }
   }
-  if (!data.comparisons.empty()) {  // titles name the arms
-    auto& asked = data.request.compare;
-    if (asked.baseline.empty()) { asked.baseline = data.comparisons.front().baseline; }
-    if (asked.candidate.empty()) { asked.candidate = data.comparisons.front().candidate; }
-  }
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
     const auto probes = store.probes(id);
@@ -151,6 +163,12 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
       data.trials.push_back({std::move(trial), std::move(tenants)});
     }
   }
+  leave_out_neighbours(data);
+  if (!data.comparisons.empty()) {  // titles name the arms
+    auto& asked = data.request.compare;
+    if (asked.baseline.empty()) { asked.baseline = data.comparisons.front().baseline; }
+    if (asked.candidate.empty()) { asked.candidate = data.comparisons.front().candidate; }
+  }
   read_records(store, data);
   read_change_logs(store, data);
   auto stored = store.comparison_data(ids, environment_fields(data.trials));
@@ -158,7 +176,10 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   stored.neighbour_rates = store.comparison_neighbour_rates(ids);
   stored.later_steps = store.comparison_later_steps(ids);
   data.isolation = isolation_study(stored, request.isolation_margin, request.compare.settings.alpha);
-  for (auto& fact : stored.facts) { data.facts[fact.arm][fact.key].insert(fact.value); }
+  for (auto& fact : stored.facts) {
+    const auto alone = data.beside.find(fact.arm);
+    data.facts[alone == data.beside.end() ? fact.arm : alone->second][fact.key].insert(fact.value);
+  }
   return data;
 }
 

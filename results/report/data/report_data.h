@@ -58,7 +58,8 @@ struct ReportData {
   std::vector<TrialRecord> records;     ///< in order of case and arm
   std::vector<Probe> probes;            ///< of all experiments
   std::vector<SecurityProbe> security;  ///< likewise
-  std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases
+  std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases, beside neighbours too
+  std::map<std::string, std::string> beside = {};  ///< arms beside neighbours, and the arm by itself
   std::vector<std::shared_ptr<const ChangeLog>> changes = {};  ///< of each scenario with nights enough
 };
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "common/contains.h"
+#include "results/comparison/verdict.h"
 #include "results/report/data/course.h"
 #include "results/report/figures/figures.h"
 #include "results/tables/isolation_table.h"
@@ -144,44 +145,90 @@ bool is_decided(const Disturbance& disturbance) {
   return disturbance.verdict != Isolated::inconclusive && disturbance.verdict != Isolated::not_comparable;
 }
 
-Chart neighbour_chart(const IsolationMatrix& matrix, std::size_t index) {
-  Chart chart = heat_map(fmt::format("neighbours-{}", index), loss_classes);
-  chart.title = fmt::format("What neighbours cost {}, {}{}", matrix.case_name, arm_words(matrix.arm),
-                            in_unit(matrix.unit));
+/// Matrices of one victim in one unit, an arm each.
+using ArmsOfVictim = std::vector<const IsolationMatrix*>;
+
+/// "47 to 53"; of a narrow one "49.8 to 50.4", so that its ends are apart.
+std::string loss_interval_words(const Interval& share) {
+  const auto low = whole_percents(share.low), high = whole_percents(share.high);
+  return low != high ? low + " to " + high
+                     : fmt::format("{:.1f} to {:.1f}", share.low * 100, share.high * 100);
+}
+
+/// Adds a cell of the map, its row and its column. The loss stands above its interval.
+void add_loss(const NeighbourCell& cell, const std::string& row, std::ptrdiff_t column,
+              const std::string& arm, std::vector<std::string>& rows, Chart& chart) {
+  add_once(rows, row);
+  const auto& alone = *cell.against_alone;
+  auto drawn = heat_cell(loss_classes, alone.loss, std::ranges::find(rows, row) - rows.begin(), column,
+                         fmt::format("{} %{}", whole_percents(alone.loss), is_decided(alone) ? "" : " ?"),
+                         fmt::format("{} beside {}\n{}", arm, cell.neighbour, to_text(alone, true)));
+  if (alone.loss_ci) { drawn["interval"] = loss_interval_words(*alone.loss_ci); }
+  chart.data["cells"].push_back(std::move(drawn));
+}
+
+void add_column(const std::string& words, const std::string& long_words, Chart& chart) {
+  chart.data["columns"].push_back(
+      {{"column", chart.data["columns"].size()}, {"words", words}, {"long_words", long_words}});
+}
+
+/// A row for each aggressor, a column for each level.
+void add_levels(const IsolationMatrix& matrix, std::vector<std::string>& rows, Chart& chart) {
   std::set<double> levels;
-  std::vector<std::string> rows;
-  const NeighbourCell* worst = nullptr;
   for (const auto& cell : matrix.cells) {
-    if (!cell.against_alone) { continue; }
-    levels.insert(heat_level(cell));
-    if (!contains(rows, heat_row(cell))) { rows.push_back(heat_row(cell)); }
-    if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
+    if (cell.against_alone) { levels.insert(heat_level(cell)); }
   }
-  chart.summary = fmt::format(
-      "Share of the throughput alone that is lost beside a neighbour; a question mark: no verdict. The worst "
-      "is {}: {}.",
-      worst->neighbour, to_text(*worst->against_alone, true));
   for (const auto& cell : matrix.cells) {
     if (!cell.against_alone) { continue; }
-    const auto row = std::ranges::find(rows, heat_row(cell)) - rows.begin();
     const auto column = std::distance(levels.begin(), levels.find(heat_level(cell)));
-    const auto& alone = *cell.against_alone;
-    chart.data["cells"].push_back(
-        heat_cell(loss_classes, alone.loss, row, column,
-                  fmt::format("{} %{}", whole_percents(alone.loss), is_decided(alone) ? "" : " ?"),
-                  fmt::format("beside {}\n{}", cell.neighbour, to_text(alone, true))));
+    add_loss(cell, heat_row(cell), column, arm_words(matrix.arm), rows, chart);
+  }
+  for (const double level : levels) {
+    const auto words = fmt::format("{:g} %", level * 100);
+    add_column(words, level > 0 ? "level " + words : "at rest", chart);
+  }
+}
+
+/// A row for each neighbour, a column for each arm: mitigations stand side by side.
+void add_arms(const ArmsOfVictim& arms, std::vector<std::string>& rows, Chart& chart) {
+  for (const auto* matrix : arms) {
+    const auto column = std::ssize(chart.data["columns"]);
+    for (const auto& cell : matrix->cells) {
+      if (cell.against_alone) { add_loss(cell, cell.neighbour, column, arm_words(matrix->arm), rows, chart); }
+    }
+    add_column(arm_words(matrix->arm), arm_words(matrix->arm), chart);
+  }
+}
+
+Chart neighbour_chart(const ArmsOfVictim& arms, std::size_t index) {
+  const auto& first = *arms.front();
+  const bool several = arms.size() > 1;
+  Chart chart = heat_map(fmt::format("neighbours-{}", index), loss_classes);
+  chart.section = "neighbours";
+  chart.title = fmt::format("What neighbours cost {}, {}{}", first.case_name,
+                            several ? "arm by arm" : arm_words(first.arm), in_unit(first.unit));
+  std::vector<IsolationMatrix> shown;
+  for (const auto* matrix : arms) { shown.push_back(*matrix); }
+  const auto& worst = **std::ranges::max_element(
+      arms, {}, [](const auto* matrix) { return worst_cell(*matrix)->against_alone->loss; });
+  chart.summary = fmt::format(
+      "Share of the throughput alone that is lost beside a neighbour, with its interval ({}); a question "
+      "mark: "
+      "no verdict. Most is lost in {} beside {}: {}.",
+      level_words(first.settings.alpha), arm_words(worst.arm), worst_cell(worst)->neighbour,
+      to_text(*worst_cell(worst)->against_alone, true));
+  std::vector<std::string> rows;
+  if (several) {
+    add_arms(arms, rows, chart);
+  } else {
+    add_levels(first, rows, chart);
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     chart.data["rows"].push_back({{"row", row}, {"words", rows[row]}});
   }
-  std::size_t column = 0;
-  for (const double level : levels) {
-    const auto words = fmt::format("{:g} %", level * 100);
-    chart.data["columns"].push_back(
-        {{"column", column++}, {"words", words}, {"long_words", level > 0 ? "level " + words : "at rest"}});
-  }
-  chart.signals = {{"row_count", rows.size()}, {"column_count", levels.size()}};
-  chart.table = without_empty_columns(isolation_table({matrix}));
+  chart.signals = {
+      {"row_count", rows.size()}, {"column_count", chart.data["columns"].size()}, {"names_aside", true}};
+  chart.table = without_empty_columns(isolation_table(shown));
   return chart;
 }
 
@@ -215,12 +262,16 @@ std::vector<Chart> isolation_charts(const ReportData& data) {
 }
 
 std::vector<Chart> neighbour_charts(const ReportData& data) {
-  std::vector<Chart> charts;
+  std::vector<ArmsOfVictim> victims;
   for (const auto& matrix : data.isolation.matrices) {
-    const bool any = std::ranges::any_of(
-        matrix.cells, [](const NeighbourCell& cell) { return cell.against_alone.has_value(); });
-    if (any) { charts.push_back(neighbour_chart(matrix, charts.size() + 1)); }
+    if (worst_cell(matrix) == nullptr) { continue; }
+    const auto known = std::ranges::find_if(victims, [&](const ArmsOfVictim& arms) {
+      return arms.front()->case_name == matrix.case_name && arms.front()->unit == matrix.unit;
+    });
+    (known == victims.end() ? victims.emplace_back() : *known).push_back(&matrix);
   }
+  std::vector<Chart> charts;
+  for (const auto& arms : victims) { charts.push_back(neighbour_chart(arms, charts.size() + 1)); }
   return charts;
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/changes/change_groups.h"
 #include "results/comparison/verdict.h"
@@ -126,35 +127,31 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
 }
 
-/// "trainer beside neighbours: disturbed by 2 of 6, most by cpu@100%: 48 % (46 to 50)"
+/// "trainer beside neighbours: disturbed by 2 of 6; most is lost beside cpu@100%: 48 % (46 to 50)". Of
+/// several arms each is said by itself: "trainer beside neighbours: bare metal loses up to 48 % (46 to 50),
+/// VM up to …".
 std::string isolation_headline(const ReportData& data) {
-  std::map<Isolated, int> counts;
-  int all = 0;
-  const NeighbourCell* worst = nullptr;
-  std::set<std::string> victims;
-  for (const auto& matrix : data.isolation.matrices) {
-    for (const auto& cell : matrix.cells) {
-      if (!cell.against_alone) { continue; }
-      ++all;
-      ++counts[cell.against_alone->verdict];
-      victims.insert(matrix.case_name);
-      if (worst == nullptr || cell.against_alone->loss > worst->against_alone->loss) { worst = &cell; }
-    }
+  const auto arms = arms_beside_neighbours(data);
+  if (arms.empty()) { return ""; }
+  const auto loss = [](const IsolationMatrix& matrix) {
+    return to_text(*worst_cell(matrix)->against_alone, false);
+  };
+  if (arms.size() == 1) {
+    const auto& only = *arms.front();
+    return fmt::format("{} beside neighbours: {}; most is lost beside {}: {}", only.case_name,
+                       neighbours_phrase(only), worst_cell(only)->neighbour, loss(only));
   }
-  if (worst == nullptr) { return ""; }
-  std::vector<std::string> parts;
-  for (const auto& [verdict, words] : {std::pair{Isolated::disturbed, "disturbed by {}"},
-                                       {Isolated::inconclusive, "undecided beside {}"},
-                                       {Isolated::isolated, "isolated from {}"},
-                                       {Isolated::faster, "faster beside {}"},
-                                       {Isolated::not_comparable, "not comparable beside {}"}}) {
-    if (counts[verdict] == 0) { continue; }
-    const auto number =
-        parts.empty() ? fmt::format("{} of {}", counts[verdict], all) : std::to_string(counts[verdict]);
-    parts.push_back(fmt::format(fmt::runtime(words), number));
+  std::string words;
+  const IsolationMatrix* before = nullptr;
+  for (const auto* matrix : arms) {
+    const bool same_victim = before != nullptr && before->case_name == matrix->case_name;
+    words += same_victim         ? ", "
+             : before == nullptr ? matrix->case_name + " beside neighbours: "
+                                 : "; " + matrix->case_name + ": ";
+    words += fmt::format("{} {}up to {}", arm_words(matrix->arm), same_victim ? "" : "loses ", loss(*matrix));
+    before = matrix;
   }
-  return fmt::format("{} beside neighbours: {}; most is lost beside {}: {}", fmt::join(victims, ", "),
-                     fmt::join(parts, ", "), worst->neighbour, to_text(*worst->against_alone, false));
+  return words;
 }
 
 std::string verdict_headline(const ReportData& data) {
@@ -189,6 +186,39 @@ std::string changes_headline(const ReportData& data) {
 }
 
 }  // namespace
+
+std::vector<const IsolationMatrix*> arms_beside_neighbours(const ReportData& data) {
+  std::vector<const IsolationMatrix*> arms;
+  for (const auto& matrix : data.isolation.matrices) {
+    const bool is_mitigation = std::ranges::any_of(data.isolation.mitigations, [&](const Mitigation& one) {
+      return one.case_name == matrix.case_name && one.unit == matrix.unit && one.arm == matrix.arm;
+    });
+    if (worst_cell(matrix) != nullptr && !is_mitigation) { arms.push_back(&matrix); }
+  }
+  return arms;
+}
+
+std::string neighbours_phrase(const IsolationMatrix& matrix) {
+  std::map<Isolated, int> counts;
+  int all = 0;
+  for (const auto& cell : matrix.cells) {
+    if (!cell.against_alone) { continue; }
+    ++all;
+    ++counts[cell.against_alone->verdict];
+  }
+  std::vector<std::string> parts;
+  for (const auto& [verdict, words] : {std::pair{Isolated::disturbed, "disturbed by {}"},
+                                       {Isolated::inconclusive, "undecided beside {}"},
+                                       {Isolated::isolated, "isolated from {}"},
+                                       {Isolated::faster, "faster beside {}"},
+                                       {Isolated::not_comparable, "not comparable beside {}"}}) {
+    if (counts[verdict] == 0) { continue; }
+    const auto number =
+        parts.empty() ? fmt::format("{} of {}", counts[verdict], all) : std::to_string(counts[verdict]);
+    parts.push_back(fmt::format(fmt::runtime(words), number));
+  }
+  return join(parts, ", ");
+}
 
 std::string headline(const ReportData& data) {
   if (data.comparisons.empty() && !data.security.empty()) {

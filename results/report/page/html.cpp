@@ -101,7 +101,8 @@ std::string whole_page(std::string_view text, const json& page_model, const json
                           {"figure", report::figure_html},
                           {"values", report::table_html},
                           {"series_table", report::series_table_html},
-                          {"trials_table", report::trials_table_html}});
+                          {"trials_table", report::trials_table_html},
+                          {"verdicts_table", report::verdicts_table_html}});
 }
 
 }  // namespace

@@ -44,9 +44,21 @@ std::string percent_encoded(std::string_view text) {
 struct Section {
   std::string id;
   std::string title;
-  std::string spec;    ///< of its charts
+  std::string spec;    ///< of its charts, or the section that they name
   std::string absent;  ///< what is said where there are none
 };
+
+/// With all that templates look for: they would find it in the page otherwise.
+json section_model(const std::string& id, const std::string& title) {
+  return {{"id", id},
+          {"title", title},
+          {"more", ""},
+          {"has_note", false},
+          {"section_note", ""},
+          {"figures", json::array()},
+          {"tables", json::array()},
+          {"verdicts", false}};
+}
 
 const std::vector<Section>& chart_sections() {
   static const std::vector<Section> sections{
@@ -57,8 +69,7 @@ const std::vector<Section>& chart_sections() {
       {"sweep", "Sweeps", "sweep", "sweeps: no case was run with several values of a key"},
       {"course", "Over time", "course", "throughput over time: no trial has stored samples"},
       {"tenants", "Tenants", "isolation",
-       "tenants' heat map: no case has several tenants whose runs alone were measured too, nor a victim "
-       "beside neighbours"},
+       "tenants' heat map: no case has several tenants whose runs alone were measured too"},
       {"bandwidth", "Bandwidth", "probes",
        "bandwidth against size: no operation was probed at three sizes or more"},
       {"series", "From experiment to experiment", "series",
@@ -83,34 +94,64 @@ std::string left_out_words(const ReportData& data, const std::string& spec, std:
   return "";
 }
 
-/// The sections in their order: the scaling first where it is what most was run for.
+/// The sections in their order: the scaling first where it is what most was run for, and of several dates what
+/// changed.
 std::vector<Section> ordered_sections(const ReportData& data) {
   auto sections = chart_sections();
   const auto sizes =
       std::ranges::count_if(data.comparisons, [](const auto& one) { return one.key.scale.has_value(); });
-  if (2 * sizes < std::ssize(data.comparisons)) { return sections; }
-  const auto scaling = std::ranges::find(sections, "scaling", &Section::spec);
-  std::rotate(sections.begin(), scaling, scaling + 1);
+  if (2 * sizes >= std::ssize(data.comparisons)) {
+    const auto scaling = std::ranges::find(sections, "scaling", &Section::spec);
+    std::rotate(sections.begin(), scaling, scaling + 1);
+  }
+  if (!data.changes.empty()) {
+    std::ranges::stable_partition(sections, [](const Section& section) { return section.spec == "series"; });
+  }
   return sections;
 }
 
-json sections_model(const ReportData& data, const std::vector<Chart>& charts, json& absent) {
-  json sections = json::array();
-  for (const auto& section : ordered_sections(data)) {
-    json figures = json::array();
-    for (const auto& chart : charts) {
-      if (chart.spec == section.spec) { figures.push_back(chart_model(chart)); }
+json figures_section(const ReportData& data, const Section& section, const std::vector<Chart>& charts) {
+  json figures = json::array();
+  for (const auto& chart : charts) {
+    if ((chart.section.empty() ? chart.spec : chart.section) == section.spec) {
+      figures.push_back(chart_model(chart));
     }
-    if (figures.empty()) {
+  }
+  const auto note = left_out_words(data, section.spec, figures.size());
+  auto model = section_model(section.id, section.title);
+  model["has_note"] = !note.empty();
+  model["section_note"] = note;
+  model["figures"] = std::move(figures);
+  return model;
+}
+
+/// The matrix of an isolation experiment, what helps, and then the arms without a neighbour.
+json isolation_sections(const ReportData& data, const std::vector<Chart>& charts) {
+  json sections = json::array();
+  auto matrix = figures_section(data, {"neighbours", "Beside neighbours", "neighbours", ""}, charts);
+  const bool has_matrix = !matrix["figures"].empty();
+  if (has_matrix) { sections.push_back(std::move(matrix)); }
+  if (const auto tables = mitigations_model(data); !tables.empty()) {
+    sections.push_back(section_model("mitigations", "What helps how much"));
+    sections.back()["tables"] = tables;
+  }
+  if (const auto verdicts = verdicts_model(data); has_matrix && verdicts != false) {
+    sections.push_back(section_model("alone", "Without a neighbour"));
+    sections.back()["verdicts"] = verdicts;
+  }
+  return sections;
+}
+
+/// In the order of the page.
+json sections_model(const ReportData& data, const std::vector<Chart>& charts, json& absent) {
+  json sections = isolation_sections(data, charts);
+  for (const auto& section : ordered_sections(data)) {
+    auto model = figures_section(data, section, charts);
+    if (model["figures"].empty()) {
       absent.push_back({{"words", section.absent}});
       continue;
     }
-    const auto note = left_out_words(data, section.spec, figures.size());
-    sections.push_back({{"id", section.id},
-                        {"title", section.title},
-                        {"figures", figures},
-                        {"has_note", !note.empty()},
-                        {"section_note", note}});
+    sections.push_back(std::move(model));
   }
   return sections;
 }
@@ -120,9 +161,10 @@ json table_sections_model(const ReportData& data, json& absent) {
   json sections = json::array();
   const auto add = [&](const char* id, const char* title, const char* more, const json& tables) {
     if (tables.empty()) { return; }
-    sections.push_back({{"id", id}, {"title", title}, {"more", more}, {"tables", tables}});
+    sections.push_back(section_model(id, title));
+    sections.back()["more"] = more;
+    sections.back()["tables"] = tables;
   };
-  add("mitigations", "What helps how much", "", mitigations_model(data));
   add("costs", "Energy and money", "", costs_model(data));
   add("security", "Isolation", ": what was tried, what was found, what could not be told",
       security_model(data));
@@ -175,6 +217,20 @@ std::string source_sentence(const ReportData& data) {
       ids.size() == 1 ? "experiment" : "experiments", join(ids, ", "));
 }
 
+/// "VM, pinned helps trainer most: beside cpu@100% it loses 4 % (3 to 5), without 50 % (49 to 51)."; empty
+/// where nothing helps.
+std::string help_sentence(const ReportData& data) {
+  const Mitigation* best = nullptr;
+  for (const auto& one : data.isolation.mitigations) {
+    if (one.verdict != Help::helps || !one.with || !one.without || !one.relief) { continue; }
+    if (best == nullptr || *one.relief > *best->relief) { best = &one; }
+  }
+  if (best == nullptr) { return ""; }
+  return fmt::format("{} helps {} most: beside {} it loses {}, without {}.", arm_words(best->arm),
+                     best->case_name, best->neighbour, to_text(*best->with, false),
+                     to_text(*best->without, false));
+}
+
 json notes_model(const ReportData& data) {
   std::vector<CaseComparison> named;
   for (const auto& comparison : data.comparisons) { named.push_back(in_words(comparison)); }
@@ -182,11 +238,18 @@ json notes_model(const ReportData& data) {
   const auto add = [&](const std::string& sentence) {
     if (!sentence.empty()) { notes.push_back({{"sentence", sentence}}); }
   };
+  add(help_sentence(data));
+  if (const auto arms = arms_beside_neighbours(data); arms.size() > 1) {
+    for (const auto* matrix : arms) {
+      add(fmt::format("{}, {}: {}.", matrix->case_name, arm_words(matrix->arm), neighbours_phrase(*matrix)));
+    }
+  }
   add("Virtualization: " + virtualization_sentence(named) + ".");
   add(source_sentence(data));
-  std::set<std::string> variants;
+  std::set<std::string> variants, beside;
+  for (const auto& [arm, alone] : data.beside) { beside.insert(arm); }
   for (const auto& experiment : data.experiments) {
-    for (const auto& sentence : variant_sentences(experiment.plan)) {
+    for (const auto& sentence : variant_sentences(experiment.plan, beside)) {
       if (variants.insert(sentence).second) { add(sentence); }
     }
   }
@@ -299,9 +362,11 @@ json page_model(const ReportData& data, const std::vector<Chart>& charts) {
   const auto words = headline(data);
   model["headline"] = words;
   model["title"] = shortened(model["scenarios"].get<std::string>(), summary_bytes) + ": " + words;
-  model["verdicts"] = verdicts_model(data);
   model["notes"] = notes_model(data);
   model["sections"] = sections_model(data, charts, absent);
+  const auto is_matrix = [](const json& section) { return section["id"] == "neighbours"; };
+  const bool of_isolation = std::ranges::any_of(model["sections"], is_matrix);
+  model["verdicts"] = of_isolation ? json(false) : verdicts_model(data);  // they have a section of their own
   model["reasons"] = reasons_model(data);
   model["table_sections"] = table_sections_model(data, absent);
   model["environment"] = environment_model(data);

@@ -13,6 +13,11 @@ namespace virtrain::results {
 /// The verdicts of all cases in one sentence, without a full stop.
 std::string headline(const ReportData& data);
 
+/// Victims beside neighbours by arm, without arms that are mitigations.
+std::vector<const IsolationMatrix*> arms_beside_neighbours(const ReportData& data);
+/// "disturbed by 2 of 6, isolated from 4": one arm of a victim.
+std::string neighbours_phrase(const IsolationMatrix& matrix);
+
 /// All charts in the order of the page.
 std::vector<Chart> charts_of(const ReportData& data);
 

@@ -110,7 +110,9 @@ json verdicts_model(const ReportData& data) {
   json rows = json::array();
   std::map<std::pair<json, json>, std::size_t>
       unmeasured;  // place of the row with this remark and these sides
+  const bool of_isolation = !data.isolation.matrices.empty();  // its arms need not be bare metal and VM
   for (const auto& comparison : data.comparisons) {
+    if (of_isolation && !comparison.test) { continue; }
     auto row = row_of(comparison, one_pair);
     if (!comparison.test) {
       const auto [same, is_first] = unmeasured.try_emplace({row["remark"], row["sides"]}, rows.size());
@@ -121,6 +123,7 @@ json verdicts_model(const ReportData& data) {
     }
     rows.push_back(std::move(row));
   }
+  if (rows.empty()) { return false; }
   // Cases that could be compared stand first.
   std::stable_partition(rows.begin(), rows.end(), [](const json& row) { return row["measured"] == true; });
   const auto& first = data.comparisons.front();

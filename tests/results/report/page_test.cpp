@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <set>
+
+#include "common/contains.h"
 #include "results/report/figures/figures.h"
 #include "tests/results/support.h"
 
@@ -177,7 +181,7 @@ TEST_CASE("an emulated machine gives no verdict, and the page says so") {
 
 TEST_CASE("the page has a table of what helps only where there are mitigations") {
   ReportData data;
-  CHECK(page_model(data, {})["table_sections"].empty());
+  CHECK(page_model(data, {})["sections"].empty());
   Mitigation one;
   one.case_name = "trainer";
   one.arm = "vm-capped";
@@ -187,7 +191,7 @@ TEST_CASE("the page has a table of what helps only where there are mitigations")
   one.verdict = Help::helps;
   one.cost_aggressor = ShareLost{0.5, Interval{0.45, 0.55}, 4};
   data.isolation.mitigations = {one};
-  const auto table = page_model(data, {})["table_sections"].at(0)["tables"].at(0);
+  const auto table = page_model(data, {})["sections"].at(0)["tables"].at(0);
   CHECK(table["caption"] == "What helps how much");
   const auto text = table.dump();
   CHECK_THAT(text, Contains("vm-capped") && Contains("50 %"));
@@ -213,6 +217,66 @@ TEST_CASE("of victims beside neighbours the headline says how many disturb, and 
   CHECK(headline(data) ==
         "trainer beside neighbours: disturbed by 2 of 3, isolated from 1; most is lost beside cpu@100%: 48 % "
         "(46 to 50)");
+
+  // Two arms are never summed, and a mitigation is in a note.
+  auto vm = matrix, pinned = matrix;
+  vm.arm = "vm", pinned.arm = "vm-pinned", data.isolation.matrices.front().arm = "bare_metal";
+  vm.cells = {cell("cpu@100%", "cpu", Isolated::disturbed, 0.6)};
+  data.isolation.matrices.insert(data.isolation.matrices.end(), {vm, pinned});
+  Mitigation helps{.case_name = "trainer", .arm = "vm-pinned", .like = "vm", .neighbour = "cpu@100%"};
+  helps.verdict = Help::helps, helps.relief = 2;
+  helps.with = Disturbance{Isolated::isolated, "", 0.04, Interval{0.02, 0.06}};
+  helps.without = vm.cells.front().against_alone;
+  data.isolation.mitigations = {helps};
+  CHECK(headline(data) ==
+        "trainer beside neighbours: bare metal loses up to 48 % (46 to 50), VM up to 60 % (58 to 62)");
+  const auto page = page_model(data, charts_of(data));
+  std::vector<std::string> notes;
+  for (const auto& note : page["notes"]) { notes.push_back(note["sentence"]); }
+  CHECK(contains(notes, std::string("VM, pinned helps trainer most: beside cpu@100% it loses 4 % (2 to 6), "
+                                    "without 60 % (58 to 62).")));
+  CHECK(contains(notes, std::string("trainer, bare metal: disturbed by 2 of 3, isolated from 1.")));
+  CHECK(contains(notes, std::string("trainer, VM: disturbed by 1 of 1.")));
+  REQUIRE(page["sections"].size() == 2);
+  CHECK(page["sections"][0]["id"] == "neighbours");
+  CHECK(page["sections"][1]["id"] == "mitigations");
+  const auto chart = neighbour_charts(data).at(0);
+  CHECK(chart.data["columns"].size() == 3);  // side by side
+  CHECK(chart.data["rows"].size() == 3);
+  CHECK(chart.data["cells"].size() == 7);
+  CHECK(chart.data["cells"][2]["words"] == "48 %");
+  CHECK(chart.data["cells"][2]["interval"] == "46 to 50");
+}
+
+TEST_CASE("arms beside neighbours are in the matrix alone, and their facts are those of the arm") {
+  Study study;
+  for (int pair = 0; pair < 3; ++pair) {
+    for (const std::string arm : {"bare_metal", "vm", "vm+idle", "vm+cpu@100%"}) {
+      auto trial = a_trial("e1", "trainer", arm, pair);
+      trial.status = Status::finished;
+      trial.throughput = of_images(arm == "vm+cpu@100%" ? 50 : 100 + 0.1 * pair);
+      if (arm.starts_with("vm+")) {
+        trial.arm_key = {"vm", arm == "vm+idle" ? "idle" : "cpu", std::nullopt};
+        if (arm != "vm+idle") { trial.arm_key.level = 1; }
+      }
+      const auto id = study.store.import_trial(trial);
+      Node node{.name = "n", .kind = "vm"};
+      node.fingerprint = {{"driver", arm == "vm+idle" ? "551" : "550"}};
+      study.store.save_node(study.store.save_tenant(id, {}), node);
+    }
+  }
+  const auto data = study.data();
+  CHECK(data.facts.size() == 2);
+  CHECK(data.facts.at("vm").at("driver") == std::set<std::string>{"550", "551"});
+  const auto charts = charts_of(data);
+  const auto throughput = std::ranges::find(charts, "throughput", &Chart::id);
+  REQUIRE(throughput != charts.end());
+  REQUIRE(throughput->key.size() == 2);
+  const auto page = page_model(data, charts);
+  CHECK(page["verdicts"] == false);
+  CHECK(page["sections"][0]["id"] == "neighbours");
+  CHECK(page["sections"][1]["verdicts"]["rows"].size() == 1);
+  CHECK(page["notes"][0]["sentence"].get<std::string>().find("+") == std::string::npos);
 }
 
 TEST_CASE("a ratio far off stands at the edge and does not squeeze the others") {
