@@ -3,6 +3,8 @@
 
 import csv
 import io
+import json
+import os
 import pathlib
 import re
 import shutil
@@ -51,14 +53,27 @@ def setUpModule():
         virtrain("report", "--db", FOLDER / f"{name}.db", "-o", FOLDER / f"{name}.html")
     for name, scenario in (("nights", "nightly"), ("hostile", HOSTILE)):
         virtrain("report", "--db", FOLDER / f"{name}.db", "--scenario", scenario, "-o", FOLDER / f"{name}.html")
+    write_site("nights", "nightly")
+
+
+def write_site(name, scenario):
+    """The site of a schedule that was never run here."""
+    file = FOLDER / f"{scenario}.yaml"
+    file.write_text(f"name: {scenario}\nworkload: {{batch_size: 2, image_size: 32, warmup_steps: 0, steps: 2}}\nguest: {{vcpus: 1, memory: 768MiB}}\n"
+                    "cases: [{name: one, tenants: [{nodes: 1}]}]\narms: [bare_metal_shared]\npairs: 1\n")
+    book = FOLDER / "config/virtrain/schedules"
+    book.mkdir(parents=True)
+    (book / f"{scenario}.json").write_text(json.dumps({"name": scenario, "scenario": str(file), "at": "02:00", "days": "", "database": str(FOLDER / f"{name}.db"),
+                                                       "patience_seconds": 0, "notify": "", "webhook_file": ""}))
+    virtrain("report", "--schedule", scenario, "--out", FOLDER / "site", "--nights", "2", XDG_CONFIG_HOME=str(FOLDER / "config"))
 
 
 def tearDownModule():
     shutil.rmtree(FOLDER)
 
 
-def virtrain(*arguments):
-    done = subprocess.run([VIRTRAIN, *map(str, arguments)], capture_output=True, text=True, check=False)
+def virtrain(*arguments, **environment):
+    done = subprocess.run([VIRTRAIN, *map(str, arguments)], capture_output=True, text=True, check=False, env={**os.environ, **environment})
     if done.returncode != 0 or "warning" in done.stderr:
         raise AssertionError(f"virtrain {arguments[0]}: {done.returncode}\n{done.stderr}")
     return done.stdout
@@ -113,6 +128,14 @@ TEXTS = """
 """
 
 
+# Heads of columns in which no row has anything.
+EMPTY_COLUMNS = """
+  return [...document.querySelectorAll('table')].flatMap(t => [...t.tHead.rows[0].cells]
+    .filter((h, i) => [...t.tBodies[0].rows].every(r => r.cells.length === t.tHead.rows[0].cells.length && !r.cells[i].textContent.trim()))
+    .map(h => h.textContent));
+"""
+
+
 class Charts(unittest.TestCase):
     """What is drawn against what the database has, live and still."""
 
@@ -131,7 +154,7 @@ class Charts(unittest.TestCase):
         return live
 
     def test_nothing_on_the_console_and_nothing_from_the_network(self):
-        for name in ("study", "nights", "conditions", "long", "dell"):
+        for name in ("study", "nights", "conditions", "isolation", "site/index", "long", "dell"):
             with self.subTest(report=name):
                 self.browser.requests()
                 self.browser.open(FOLDER / f"{name}.html")
@@ -248,6 +271,40 @@ class Charts(unittest.TestCase):
         self.assertEqual(count(self.browser, ".no_data"), 0)
         self.assertNotIn("+cpu", "".join(texts_of(self.browser, ".notes, #environment")))
 
+    def test_nodes_of_an_arm_have_shades_that_the_key_names(self):
+        self.browser.open(FOLDER / "study.html")
+        cases = [row[0] for row in query("study", "SELECT \"case\" FROM trial GROUP BY 1 ORDER BY min(id)")]
+        figure = f"#course-{cases.index('weak-scaling/4') + 1}"
+        key = texts_of(self.browser, f"{figure} .key li")
+        self.assertEqual(key[4:], ["VM, and its node t0n0", "VM t0n1", "VM t0n2", "VM t0n3"])
+        colours = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(m => getComputedStyle(m).borderTopColor)", f"{figure} .key .mark")
+        self.assertEqual(len(set(colours)), 8)
+        for kind in ("live", "still.wide"):
+            strokes = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(p => getComputedStyle(p).stroke)", f"{figure} .{kind} .mark-line path")
+            self.assertEqual(set(strokes), set(colours), "each line is in the key")
+
+    def test_numbers_of_axes_are_plain(self):
+        for name in ("study", "isolation", "nights", "conditions", "site/index"):
+            self.browser.open(FOLDER / f"{name}.html")
+            labels = texts_of(self.browser, ".picture .role-axis-label text")
+            self.assertGreater(len(labels), 20)
+            self.assertEqual([label for label in labels if re.fullmatch(r"0k|[\d.]+m", label)], [])
+            self.assertEqual([head for head in self.browser.run(EMPTY_COLUMNS)], [], f"{name}: heads above nothing")
+
+    def test_the_site_shows_an_event_once_and_dates_apart(self):
+        for width in (360, 1280):
+            self.browser.open(FOLDER / "site/index.html", width)
+            self.assertEqual(texts_of(self.browser, "h1"), ["-8.2 to -7.8 % since 2026-10-25 in 4 series"])
+            self.assertEqual(count(self.browser, ".event"), 1)
+            self.assertEqual(count(self.browser, ".event .sparkline"), 4)
+            self.assertEqual(count(self.browser, "#level .sparkline"), 4)
+            self.assertRegex(self.browser.element(".event pre").text, r"^for change in( [0-9a-f]{8}){4}; do virtrain ack \$change")
+            apart = self.browser.run("return [...document.querySelectorAll('.live .role-axis')].map(a => [...a.querySelectorAll('.role-axis-label text')]"
+                                     ".filter(t => /^\\d\\d-\\d\\d$/.test(t.textContent) && getComputedStyle(t).opacity > 0).map(t => t.getBoundingClientRect())"
+                                     ".sort((a, b) => a.left - b.left)).filter(l => l.length).map(l => Math.min(...l.slice(1).map((b, i) => b.left - l[i].right)))")
+            self.assertEqual(len(apart), 8)
+            self.assertGreater(min(apart), 5, f"{width}: dates do not touch")
+
     def test_a_heat_map_has_the_slowdowns_in_columns_of_tenants_that_there_are(self):
         self.browser.open(FOLDER / "conditions.html")
         alone = query("conditions", "SELECT avg(images_per_second) FROM v_trial WHERE \"case\" = 'alone'")[0][0]
@@ -314,8 +371,8 @@ class Reading(unittest.TestCase):
 
     def test_no_page_scrolls_sideways(self):
         with Browser() as browser:
-            for name in ("study", "nights", "dell", "hostile"):
-                for width in (360, 768, 1920):
+            for name in ("study", "nights", "isolation", "site/index", "dell", "hostile"):
+                for width in (360, 768, 1280, 1920):
                     with self.subTest(report=name, width=width):
                         browser.open(FOLDER / f"{name}.html", width)
                         wide = browser.run("return [...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, pre, .live, svg, .scenario') && "
@@ -325,7 +382,7 @@ class Reading(unittest.TestCase):
 
     def test_no_table_is_clipped_on_a_telephone(self):
         with Browser() as browser:
-            for name in ("study", "dell", "hostile"):
+            for name in ("study", "isolation", "site/index", "dell", "hostile"):
                 browser.open(FOLDER / f"{name}.html", 360)
                 clipped = browser.run("for (const d of document.querySelectorAll('details')) d.open = true;"
                                       "return [...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)"
@@ -338,7 +395,7 @@ class Reading(unittest.TestCase):
 
     def test_short_words_of_tables_stay_whole_on_a_desktop(self):
         with Browser() as browser:
-            for name in ("study", "dell"):
+            for name in ("study", "isolation", "site/index", "dell"):
                 browser.open(FOLDER / f"{name}.html", 1280)
                 broken = browser.run("const range = document.createRange();"
                                      "return [...document.querySelectorAll('td, th')].filter(c => /^[a-z]{3,12}$/.test(c.innerText.trim()))"
@@ -348,8 +405,13 @@ class Reading(unittest.TestCase):
 
     def test_a_wide_screen_is_used(self):
         with Browser() as browser:
+            browser.open(FOLDER / "study.html", 1280)
+            self.assertGreater(browser.run("return document.querySelector('.verdicts').getBoundingClientRect().width"), 1150)
+            words, picture = (browser.box(f"#course-1 {part}") for part in ("figcaption", ".picture"))
+            self.assertLessEqual(words["x"] + words["width"], picture["x"], "words beside their picture")
+            self.assertGreater(picture["width"], 800)
             browser.open(FOLDER / "study.html", 1920)
-            self.assertGreater(browser.run("return document.body.getBoundingClientRect().width"), 1200)
+            self.assertGreater(browser.run("return document.body.getBoundingClientRect().width"), 1500)
             first, second = (browser.run("const b = document.querySelector(arguments[0]).getBoundingClientRect(); return [b.left, b.top]", f"#course-{i}") for i in (1, 2))
             self.assertEqual(first[1], second[1], "side by side")
 
@@ -375,6 +437,8 @@ class Reading(unittest.TestCase):
                     self.assertGreaterEqual(contrast(ink, behind), 4.5, f"{scheme}: {words!r} {ink} on {behind}")
                 paper = browser.run("return getComputedStyle(document.documentElement).backgroundColor")
                 self.assertEqual(luminance(paper) > 0.5, scheme == "light")
+                band = browser.run("return getComputedStyle(document.querySelector('#forest .key .band')).backgroundColor")
+                self.assertGreaterEqual(contrast(band, paper), 1.35, f"{scheme}: the band is seen")
                 for variable in ("--arm-0", "--arm-1", "--arm-2", "--arm-3", "--arm-4", "--arm-5"):
                     colour = browser.run("const e = document.body.appendChild(document.createElement('i')); e.style.color = `var(${arguments[0]})`;"
                                          "const c = getComputedStyle(e).color; e.remove(); return c", variable)
@@ -418,6 +482,8 @@ class Reading(unittest.TestCase):
             self.assertEqual(browser.run(shown, ".still.wide svg"), count(browser, "figure"))
             self.assertEqual(browser.run(shown, ".live svg, button, nav"), 0)
             self.assertGreater(luminance(browser.run("return getComputedStyle(document.documentElement).backgroundColor")), 0.9)
+            sheets = browser.print_to_pdf().count(b"/Type /Page\n")
+            self.assertLessEqual(sheets, 11, "sheets are not half blank")
 
     def test_captured_whole_each_table_of_trials_is_there(self):
         with Browser() as browser:

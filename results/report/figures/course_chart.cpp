@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 
+#include "common/contains.h"
 #include "common/text/units.h"
 #include "results/report/data/course.h"
 #include "results/report/figures/figures.h"
@@ -56,7 +58,36 @@ double bottom_of(const CoursePanel& panel) {
   return bottom * 0.95;
 }
 
-nlohmann::json lines_of(const std::vector<CoursePanel>& panels, const ArmOrder& order) {
+/// Names of the nodes of each arm, in their order: they have shades of its colour.
+using NodesOfArms = std::map<std::string, std::vector<std::string>>;
+
+NodesOfArms nodes_of(const std::vector<CoursePanel>& panels) {
+  NodesOfArms nodes;
+  for (const auto& panel : panels) {
+    if (panel.is_throughput) { continue; }
+    for (const auto& line : panel.lines) { add_once(nodes[line.arm], line.name); }
+  }
+  return nodes;
+}
+
+std::ptrdiff_t shade_of(const NodesOfArms& nodes, const CoursePanel& panel, const CourseLine& line) {
+  if (panel.is_throughput) { return 0; }
+  const auto& names = nodes.at(line.arm);
+  return std::ranges::find(names, line.name) - names.begin();
+}
+
+/// An entry for each arm, and where an arm has several nodes for each of them.
+void add_nodes(const KeyEntry& arm, const std::vector<std::string>& nodes, Chart& chart) {
+  if (nodes.size() < 2) { return add_key(chart, arm); }
+  add_key(chart, {arm.mark, fmt::format("{}, and its node {}", arm.words, nodes.front())});
+  for (std::size_t i = 1; i < nodes.size(); ++i) {
+    add_key(chart, {fmt::format("{} node-{}{}", arm.mark, i % 4, i > 3 ? " dashed" : ""),
+                    fmt::format("{} {}", arm.words, nodes[i])});
+  }
+}
+
+nlohmann::json lines_of(const std::vector<CoursePanel>& panels, const ArmOrder& order,
+                        const NodesOfArms& nodes) {
   auto rows = nlohmann::json::array();
   double y = 0;
   int number = 0;
@@ -80,6 +111,7 @@ nlohmann::json lines_of(const std::vector<CoursePanel>& panels, const ArmOrder& 
                       {"line", ++number},
                       {"sparse", line.points.size() <= most_dots_of_line},
                       {"style", arm_key(order, line.arm).mark},
+                      {"node", shade_of(nodes, panel, line)},
                       {"arm", arm_words(line.arm)},
                       {"name", line.name},
                       {"t", std::move(times)},
@@ -188,12 +220,13 @@ std::vector<CoursePanel> drawable(std::vector<CoursePanel> panels) {
 Chart chart_of(const std::string& name, const std::vector<const TrialRecord*>& trials, const ArmOrder& order,
                std::size_t number) {
   const auto panels = course_of(trials);
+  auto nodes = nodes_of(panels);
   Chart chart;
   chart.id = fmt::format("course-{}", number);
   chart.spec = "course";
   chart.title = name + ": throughput over time";
   chart.summary = throughput_words(panels) + chosen_words(trials) + decimation_words(panels);
-  chart.data["lines"] = lines_of(drawable(panels), order);
+  chart.data["lines"] = lines_of(drawable(panels), order, nodes);
   double last = 0;
   double height = -panel_gap;
   for (const auto& panel : panels) {
@@ -201,7 +234,9 @@ Chart chart_of(const std::string& name, const std::vector<const TrialRecord*>& t
     for (const auto& line : panel.lines) { last = std::max(last, line.points.back().t_seconds); }
   }
   chart.signals = {{"whole", {0, rounded(last)}}, {"height", height}};
-  for (const auto* record : trials) { chart.key.push_back(arm_key(order, record->trial.arm)); }
+  for (const auto* record : trials) {
+    add_nodes(arm_key(order, record->trial.arm), nodes[record->trial.arm], chart);
+  }
   chart.table = table_of(panels);
   chart.zoom = true;
   return chart;

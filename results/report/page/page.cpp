@@ -321,7 +321,10 @@ json chart_model(const Chart& chart) {
   return model;
 }
 
-json table_model(const Table& table, const std::string& caption) {
+json table_model(const Table& whole, const std::string& caption) {
+  auto hiding = whole;
+  for (auto& column : hiding.columns) { column.hide_empty = true; }  // a head above nothing says nothing
+  const auto table = without_empty_columns(std::move(hiding));
   json model{{"caption", caption},
              {"columns", json::array()},
              {"rows", json::array()},

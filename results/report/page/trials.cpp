@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -24,11 +25,11 @@ std::string throughput_words(const std::optional<Throughput>& throughput, Status
 }
 
 std::string tenants_words(const std::vector<Tenant>& tenants) {
-  if (tenants.size() < 2) { return ""; }
   std::vector<std::string> words;
-  words.reserve(tenants.size());
-  for (const auto& tenant : tenants) { words.push_back(throughput_words(tenant.throughput)); }
-  return join(words, " + ");
+  for (const auto& tenant : tenants) {
+    if (tenant.throughput) { words.push_back(throughput_words(tenant.throughput)); }
+  }
+  return words.size() < 2 ? "" : join(words, " + ");
 }
 
 /// Virtualization of a trial, in words that nobody has to look up.
@@ -102,10 +103,15 @@ nlohmann::json trials_model(const ReportData& data) {
                         {"first", number + 1},
                         {"throughput_head", all_other ? "Throughput" : "Images/s"},
                         {"has_remarks", false},
+                        {"has_tenants", false},
+                        {"has_started", false},
                         {"rows", nlohmann::json::array()}});
     }
     auto row = row_of(one, ++number, *experiment);
     if (row["odd"] == true) { tables.back()["has_remarks"] = true; }
+    for (const auto& [has, cell] : {std::pair{"has_tenants", "tenants"}, {"has_started", "started"}}) {
+      if (row[cell] != "") { tables.back()[has] = true; }
+    }
     tables.back()["rows"].push_back(std::move(row));
     tables.back()["last"] = number;
   }
