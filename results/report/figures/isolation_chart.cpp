@@ -270,8 +270,15 @@ std::vector<Chart> neighbour_charts(const ReportData& data) {
     });
     (known == victims.end() ? victims.emplace_back() : *known).push_back(&matrix);
   }
+  const auto is_varied = [&](const IsolationMatrix* matrix) {  // and not a mitigation itself
+    return std::ranges::none_of(data.isolation.mitigations,
+                                [&](const Mitigation& one) { return one.arm == matrix->arm; });
+  };
   std::vector<Chart> charts;
-  for (const auto& arms : victims) { charts.push_back(neighbour_chart(arms, charts.size() + 1)); }
+  for (auto& arms : victims) {
+    std::ranges::stable_partition(arms, is_varied);
+    charts.push_back(neighbour_chart(arms, charts.size() + 1));
+  }
   return charts;
 }
 
