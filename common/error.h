@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "common/enum_text.h"
+
 namespace virtrain {
 
 /// The kind of a failure, which decides the exit code of the command line.
@@ -19,6 +21,8 @@ enum class ErrorCode {
   protocol,      ///< the peer sent something it may not send
   interrupted,   ///< stopped on request
 };
+VIRTRAIN_DESCRIBE_ENUM(ErrorCode, usage, bad_input, host_unable, trial_failed, busy, timeout, not_found, io,
+                       protocol, interrupted)
 
 /// Exit code of the process for an error that reaches main().
 int exit_status(ErrorCode code);

@@ -20,6 +20,16 @@ struct CheckRow {
   const char* applies_when;  ///< in words
 };
 
+/// A row as it is passed on.
+struct CheckDescription {
+  std::string id;
+  Severity severity = Severity::notes;
+  std::string holds, applies_when;
+};
+inline CheckDescription description_of(const CheckRow& row) {
+  return {row.id, row.severity, row.holds, row.applies_when};
+}
+
 /// One answer of `virtrain doctor`.
 struct Finding {
   std::string id;

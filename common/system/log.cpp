@@ -13,6 +13,8 @@ namespace virtrain::log {
 namespace {
 
 Format current_format = Format::text;
+Level current_level = Level::info;
+Sink sink;
 std::string line_start;
 
 spdlog::logger& logger() {
@@ -56,9 +58,18 @@ std::string as_text(std::string_view message, const nlohmann::json& fields) {
 
 void configure(Format format, Level least) {
   current_format = format;
+  current_level = least;
   logger().set_level(to_spdlog(least));
   logger().flush_on(spdlog::level::debug);
   set_pattern();
+}
+
+Level least_level() {
+  return current_level;
+}
+
+void pass_on(Sink to) {
+  sink = std::move(to);
 }
 
 void begin_lines_with(const std::string& bytes) {
@@ -68,6 +79,7 @@ void begin_lines_with(const std::string& bytes) {
 
 void write(Level level, std::string_view message, const nlohmann::json& fields) {
   if (!logger().should_log(to_spdlog(level))) { return; }
+  if (sink) { return sink(level, message, fields); }
   if (current_format == Format::text) {
     logger().log(to_spdlog(level), as_text(message, fields));
     return;

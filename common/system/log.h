@@ -2,16 +2,27 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <string>
 #include <string_view>
+
+#include "common/enum_text.h"
 
 namespace virtrain::log {
 
 enum class Format { text, json };
-enum class Level { debug, info, warning, error };
+VIRTRAIN_ENUM_CLASS(Level, debug, info, warning, error)
+
+/// What configure() was told; info without it.
+Level least_level();
 
 /// Logs go to stderr; call once from main(). Colour only where stderr is a terminal.
 void configure(Format format, Level least);
+
+/// Lines go there from now on, and not to stderr: this process speaks for another one. Once, before there are
+/// threads.
+using Sink = std::function<void(Level level, std::string_view message, const nlohmann::json& fields)>;
+void pass_on(Sink sink);
 
 /// Puts these bytes before each line from now on, such as the sequence that erases a progress line on a
 /// terminal.

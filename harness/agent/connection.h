@@ -9,7 +9,7 @@
 #include <string>
 
 #include "common/files/unique_fd.h"
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 
 namespace virtrain::harness {
 

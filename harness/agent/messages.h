@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/frames/frame.h"
 #include "common/model/described.h"
 #include "common/model/workload.h"
 #include "common/text/described_json.h"
-#include "harness/agent/frame.h"
 
 // The messages between coordinator and agent (docs/architecture.md, "The agent's messages"), as far as they
 // have fields beside `type` and `id`. Either side reads a message once, where it comes in.

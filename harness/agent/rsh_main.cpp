@@ -51,11 +51,11 @@ void write_all(int fd, std::string_view bytes) {
 }
 
 int relay(int socket) {
-  harness::FrameDecoder decoder;
+  FrameDecoder decoder;
   char chunk[65536];
   while (true) {
     while (auto frame = decoder.next()) {
-      const auto type = harness::string_field(frame->message, "type");
+      const auto type = string_field(frame->message, "type");
       if (type == "rsh_exit") {
         write_all(STDERR_FILENO, frame->body);
         return static_cast<int>(harness::message::read<harness::message::RshExit>(*frame).status);
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     const std::vector<std::string> words(argv + 2, argv + argc);
     const auto socket = connect_to_agent();
     const harness::message::Rsh wanted{argv[1], join(words, " "), variable(harness::rsh_secret_variable)};
-    write_all(socket.get(), harness::encode(harness::message::frame_of(wanted)));
+    write_all(socket.get(), encode(harness::message::frame_of(wanted)));
     return relay(socket.get());
   } catch (const std::exception& error) {
     fmt::print(stderr, "virtrain-rsh: {}\n", error.what());

@@ -266,8 +266,12 @@ OpenHost open_host_by;
 
 }  // namespace
 
+std::unique_ptr<vmctl::Host> open_host(const HostRequest& request) {
+  return open_host_by(request);
+}
+
 std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root) {
-  return open_host_by(root);
+  return open_host_by({.root = root});
 }
 
 int run_cli(int argc, char** argv, OpenHost open) {

@@ -4,17 +4,18 @@
 #include <functional>
 #include <memory>
 
-#include "vmctl/api/host.h"
+#include "harness/hosts/host_client.h"
 
 namespace virtrain::harness {
 
-/// Makes a Host: this machine, or the recorded one below `root`.
-using OpenHost = std::function<std::unique_ptr<vmctl::Host>(const std::filesystem::path& root)>;
+/// Makes a Host: this machine, or a recorded one.
+using OpenHost = std::function<std::unique_ptr<vmctl::Host>(const HostRequest& request)>;
 
 /// The whole program but for the choice of the host. Returns the exit status.
 int run_cli(int argc, char** argv, OpenHost open);
 
 /// Makes a host by the function that run_cli() was given.
+std::unique_ptr<vmctl::Host> open_host(const HostRequest& request);
 std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root = "/");
 
 }  // namespace virtrain::harness

@@ -1,6 +1,6 @@
 #include "harness/cli/cli.h"
-#include "vmctl/api/local_host.h"
+#include "harness/hosts/host_client.h"
 
 int main(int argc, char** argv) {
-  return virtrain::harness::run_cli(argc, argv, virtrain::vmctl::local_host);
+  return virtrain::harness::run_cli(argc, argv, virtrain::harness::local_host);
 }

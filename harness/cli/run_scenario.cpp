@@ -19,7 +19,6 @@
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "results/reading/read_comparison.h"
-#include "vmctl/api/local_host.h"
 
 namespace virtrain::harness {
 namespace {
@@ -86,18 +85,9 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
                 "Leave /dev/kvm as it is, start no libvirt daemon and stop no service");
 }
 
-void enter_mode_of(const Scenario& scenario, RunOptions& options) {
-  options.experiment.mode = choose_mode(*open_host(), options.mode, scenario);
-  vmctl::enter_mode(options.experiment.mode, has_arm(scenario, arm_vm));
-}
-
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
-  enter_mode_of(scenario, options);  // first: what follows may start threads
-  return run_in_mode(scenario, options);
-}
-
-ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options) {
-  const auto host = open_host();
+  options.experiment.mode = choose_mode(*open_host(), options.mode, scenario);
+  const auto host = open_host({.mode = options.experiment.mode, .with_vms = has_arm(scenario, arm_vm)});
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   auto plan = make_plan(scenario, inventory, expects_emulation(inventory), options.done);
   if (options.security_only) {

@@ -45,10 +45,6 @@ void add_host_options(CLI::App& verb, RunOptions& options);
 /// Plans for this host and runs; unless `quiet`, the experiment's id is the first line on stderr and progress
 /// shows on a terminal. Error(host_unable) before anything is done where this host cannot.
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options);
-/// The same in two steps, for several scenarios whose arms need the same of the host, one after the other: a
-/// process enters its mode once.
-void enter_mode_of(const Scenario& scenario, RunOptions& options);
-ScenarioRun run_in_mode(const Scenario& scenario, RunOptions& options);
 
 /// Calls `work`, which reads and prints the results of a run. Where the run itself was stopped or failed,
 /// that decides the exit status, and an Error of `work` is only logged; else it is thrown, but never as busy.

@@ -48,9 +48,9 @@ void add_what_blocks(const std::vector<Finding>& findings, std::vector<std::stri
   }
 }
 
-void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
-                   const vmctl::Inventory& inventory, HostMode mode, std::vector<std::string>& reasons) {
-  auto findings = host.examine_devices(inventory, device_demands(plan, scenario));
+void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan, HostMode mode,
+                   std::vector<std::string>& reasons) {
+  auto findings = host.examine_devices(device_demands(plan, scenario));
   // The plan has none with users, nor one that another run of ours holds and that can be waited for.
   std::erase_if(findings, [](const auto& finding) { return finding.id == "USE-1"; });
   add_what_blocks(findings, reasons);
@@ -139,8 +139,7 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
   reasons.insert(reasons.end(), refused.begin(), refused.end());
 }
 
-void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& inventory, HostMode mode,
-                  std::vector<std::string>& reasons) {
+void check_vm_arm(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
   std::set<std::pair<std::string, std::string>> checked;
   for (const auto& trial : plan.trials) {
     const auto& guest = plan.placements[trial.placement].guest;
@@ -149,7 +148,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, const vmctl::Inventory& i
       host.check_guest(guest);
     } catch (const Error& error) { reasons.emplace_back(error.what()); }
   }
-  add_what_blocks(host.examine(inventory, mode), reasons);
+  add_what_blocks(host.examine(mode), reasons);
   std::set<std::string> refused;
   for (const auto& placement : plan.placements) {
     const auto& guest = placement.guest;
@@ -219,9 +218,9 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
                 const vmctl::Inventory& inventory, HostMode mode) {
   std::vector<std::string> reasons;
   if (scenario.devices.kind != DeviceKind::none) {
-    check_devices(host, scenario, plan, inventory, mode, reasons);
+    check_devices(host, scenario, plan, mode, reasons);
   } else if (const auto demands = device_demands(plan, scenario); !demands.empty()) {
-    auto findings = host.examine_devices(inventory, demands);
+    auto findings = host.examine_devices(demands);
     std::erase_if(findings, [](const auto& finding) { return finding.id != "CVM-1"; });
     add_what_blocks(findings, reasons);
   }
@@ -231,7 +230,7 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
   }
   check_bf16(scenario, inventory, reasons);
   check_limits(host, plan, mode, reasons);
-  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, plan, inventory, mode, reasons); }
+  if (has_arm(scenario, arm_vm)) { check_vm_arm(host, plan, mode, reasons); }
   if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }

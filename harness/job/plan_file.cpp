@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/frames/frame.h"
 #include "common/text/json.h"
 #include "harness/agent/client/run_in_node.h"
-#include "harness/agent/frame.h"
 
 namespace virtrain::harness {
 namespace {

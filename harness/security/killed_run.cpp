@@ -4,7 +4,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
+#include <thread>
 #include <utility>
 
 #include "common/error.h"
@@ -22,6 +24,8 @@ constexpr const char* device_filled = "device_filled";
 constexpr const char* operation = "fill a device in a run that is killed";
 /// The run has deadlines of its own for all that it waits for.
 constexpr std::chrono::minutes deadline{60};
+constexpr std::chrono::minutes end_deadline{5};
+constexpr std::chrono::milliseconds end_look_interval{500};
 constexpr JsonLimits limits{.bytes = std::size_t{16} << 10, .depth = 2, .values = 50};
 
 /// Its last line, which says why it ended.
@@ -30,11 +34,23 @@ std::string last_words(const std::string& errors) {
   return lines.empty() ? "" : printable(lines.back());
 }
 
+/// Its host process undoes by itself what the run had made, and says with its end that it has.
+void await_end(vmctl::Host& host, const std::string& experiment) {
+  const auto end = std::chrono::steady_clock::now() + end_deadline;
+  while (host.leftovers("", experiment).live.contains(experiment)) {
+    if (std::chrono::steady_clock::now() > end) {
+      throw Error(operation, ErrorCode::timeout, "its virtrain-host has not ended");
+    }
+    std::this_thread::sleep_for(end_look_interval);
+  }
+}
+
 void clean_up_after(vmctl::Host& host, const std::string& experiment) {
   if (experiment.empty()) { return; }
-  host.leftovers("", experiment);
+  await_end(host, experiment);
   // Its database was for it alone and goes with it.
-  const auto cleaned = host.clean([](const std::string&, const std::string&) { return true; });
+  const auto cleaned = host.clean();
+  host.forget({experiment});
   for (const auto& [leftover, reason] : cleaned.failed) {
     log::warning("something of the killed run could not be removed; run: virtrain clean",
                  {{"kind", leftover.kind}, {"name", leftover.name}, {"reason", reason}});

@@ -6,18 +6,15 @@
 #include <vector>
 
 #include "harness/security/canary_tool.h"
+#include "vmctl/api/evidence.h"
 
 namespace virtrain::harness {
 
 struct LiveNode;
 
-/// Addresses of this host, without loopback; none twice.
-struct HostAddresses {
-  std::vector<std::string> ipv4, link_local;
-};
+using vmctl::HostAddresses;
 /// So many of each are tried, and the share is said.
 inline constexpr std::size_t most_host_ipv4 = 1024, most_host_link_local = 64;
-HostAddresses read_host_addresses();
 
 inline constexpr const char* host_addresses_probe = "host_addresses";
 /// network_tcp, network_ipv6, network_arp, host_addresses, vsock.

@@ -35,12 +35,13 @@ OWNED_HEADERS = [
 ]
 FORBIDDEN_LINKS = [  # (target, library) as link lines spell them
     (r"virtrain|virtrain-agent|virtrain-rsh", r"cuda|cudnn|nccl|dnnl|libmpi|MPI::"),
+    (r"virtrain|virtrain_(cli|harness)", r"libvirt|LIBVIRT|virtrain_vmctl"),
     (r"virtrain-agent|virtrain-rsh", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
     (r"virtrain-(resnet50-.*|probe|stress)", r"libvirt|sqlite|SQLiteCpp|yaml-cpp"),
 ]
 PRINTS = re.compile(r"std::cout|\bputs\(|\bstd::printf\(|[^fsn:]printf\(|\bfmt::print\((?!stderr|file)|STDOUT_FILENO")
 # The command line; the workloads' protocol; and programs of their own.
-MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/init/.*|harness/agent/child_process\.cpp")
+MAY_PRINT = re.compile(r"harness/cli/.*|workloads/.*|.*_main\.cpp|vmctl/guest/init/.*|harness/(agent/child_process|hosts/launcher)\.cpp")
 # What others made is read by one parser, which bounds it.
 BARE_JSON = re.compile(r"\bjson\s*::\s*(parse|accept|sax_parse|from_(cbor|msgpack|ubjson|bson|bjdata))\b")
 MAY_PARSE_JSON = "common/text/json.cpp"
@@ -60,12 +61,12 @@ PURE = re.compile(
 PURE_MAY_INCLUDE = re.compile(
     r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
     r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*"
-    r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|local_host\.h).*"
+    r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|protocol/).*"
     r"|yaml-cpp/.*|harness/scenario/(scenario|isolation/neighbour)\.h|results/store/(records|comparison_data|nights|probe_settings)\.h"
 )
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(
-    r"harness/(agent|cli|schedule|scenario/(decode|yaml))/.*"
+    r"harness/(agent|hosts|cli|schedule|scenario/(decode|yaml))/.*"
     r"|harness/(evidence/(aggressor|rank_output)|job/(node_probes|plan_file|stress_job)|plan/(node_group|plan))\..*"
     r"|harness/(security/(canary_tool|killed_run)|trial/run_context)\.cpp"
 )
@@ -91,14 +92,14 @@ MAY_READ_NAMES = re.compile(
 MOST_LINES = 1000
 # From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
 ROOMS = {
-    "common": ["", "model", "text", "files", "system"],
+    "common": ["", "model", "text", "files", "system", "frames"],
     "results": [
         *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "reading", "tables"],
         *["exchange/records", "exchange/files", "exchange/readers", "exchange/readers/logs", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [
-        *["api/pci", "api", "api/limits", "process", "devices/pci", "devices"],
+        *["api/pci", "api", "api/limits", "api/protocol", "process", "devices/pci", "devices"],
         *["hypervisor/domain", "hypervisor", "hypervisor/libvirt"],
         *["guest", "guest/mirror", "guest/cloud", "guest/init"],
         *["slice", "machine", "journal"],
@@ -114,7 +115,7 @@ ROOMS = {
         *["canary", "canary/cuda", "canary/run"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
+        *["hosts", "agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
         *["scenario/decode", "plan/devices", "plan"],
         *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
         *["cli", "cli/commands", "cli/commands/host"],
@@ -572,7 +573,8 @@ class Rooms(unittest.TestCase):
 class Links(unittest.TestCase):
     def test_arrows(self):
         folders, graph = read_links((BUILD / "links.txt").read_text(encoding="utf-8"))
-        self.assertIn("virtrain_vmctl", graph["virtrain"])
+        self.assertIn("virtrain_host_api", graph["virtrain"])
+        self.assertIn("PkgConfig::LIBVIRT", graph["virtrain-host"])
         self.assertIn("virtrain_common", graph["virtrain"])
         self.assertIn("virtrain_common", graph["virtrain-agent"])
         self.assertEqual(set(folders.values()), set(MAY_KNOW))

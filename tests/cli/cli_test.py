@@ -328,7 +328,8 @@ class Plan(CommandLine):
             self.skipTest("only root can become somebody else")
         copy = self.folder / "copy"
         copy.mkdir()
-        shutil.copy(BUILD / "virtrain", copy)
+        for program in ("virtrain", "virtrain-host"):
+            shutil.copy(BUILD / program, copy)
         shutil.copy(SCENARIOS / "quickstart.yaml", copy)
         self.folder.chmod(0o755)
         def plan_as_nobody():

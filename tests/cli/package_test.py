@@ -50,7 +50,7 @@ class Packages(unittest.TestCase):
 
     def test_programs(self):
         programs = {p: {f for f, mode in self.files(p).items() if mode.startswith("-rwx")} for p in self.packages}
-        helpers = {f"/usr/libexec/virtrain/virtrain-{name}" for name in ("agent", "rsh", "slice", "guest-init")}
+        helpers = {f"/usr/libexec/virtrain/virtrain-{name}" for name in ("agent", "host", "rsh", "slice", "guest-init")}
         self.assertEqual(programs["virtrain"], {"/usr/bin/virtrain"} | helpers)
         self.assertEqual(programs["virtrain-workloads-cpu"],
                          {f"/usr/bin/virtrain-{name}" for name in ("resnet50-cpu", "probe", "stress", "canary")})

@@ -298,9 +298,12 @@ def clean_of_one_experiment_removes_all_of_its_slices():
     with outside.scratch() as folder:
         run = outside.Run(folder, outside.scenario(arms=["bare_metal"], workload={"steps": 200}))
         run.wait_for_stage("run")
-        run.process.kill()
-        run.end()
-        status, words = outside.clean("--experiment", run.experiment)
+        with outside.harm:
+            run.process.send_signal(signal.SIGSTOP)
+            run.kill_host()  # which would have undone all of it by itself
+            run.process.kill()
+            run.end()
+            status, words = outside.clean("--experiment", run.experiment)
         assert status == 0 and "netns" in words, words
         outside.assert_nothing_left()
         assert run.experiment_status() == "interrupted"

@@ -15,10 +15,10 @@
 
 #include "common/error.h"
 #include "common/files/reading.h"
+#include "common/frames/frame.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/agent/frame.h"
 #include "harness/agent/telemetry.h"
 #include "tests/support/made_frame.h"
 

@@ -142,6 +142,14 @@ class Run:
         self.seconds = time.monotonic() - self.began
         return status
 
+    def kill_host(self):
+        """kill -9 of its virtrain-host, and of the one that supervises that."""
+        killed = [pid for pid in below(self.process.pid) if name_of(pid) == "virtrain-host"]
+        assert killed, "it has no virtrain-host"
+        for pid in reversed(killed):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     @property
     def output(self):
         return "".join(self._out)
@@ -191,6 +199,18 @@ def leftovers():
     for root in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory", "/sys/fs/cgroup/cpuset"]:
         found += [f"cgroup {path}" for path in pathlib.Path(root).glob("**/vt-*") if path.is_dir()]
     return found
+
+
+def name_of(pid):
+    with contextlib.suppress(OSError):
+        return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
+
+
+def below(pid):
+    """Descendants of a process, parents first."""
+    children = [int(child) for child in sh("pgrep", "-P", str(pid), check=False).split()]
+    return [one for child in children for one in (child, *below(child))]
 
 
 def start_time(pid):

@@ -4,6 +4,7 @@ database and host must be as promised. A stop at each stage is tested on a FakeH
 
 import functools
 import signal
+import time
 
 import outside
 
@@ -43,7 +44,8 @@ def stop(stage, arm, number):
 
 
 def kill(stage, arm):
-    """kill -9, then clean: nothing is left, the experiment reads interrupted, finished trials stay."""
+    """kill -9: its virtrain-host leaves nothing, without clean; after that the experiment reads interrupted, and finished trials
+    stay."""
     with outside.scratch() as folder:
         cache = folder / "cache" if stage == "image" else None
         run = outside.Run(folder, outside.scenario(arms=[arm], pairs=1, workload={"steps": 20}), cache=cache)
@@ -51,15 +53,39 @@ def kill(stage, arm):
         with outside.harm:
             run.process.kill()
             killed = run.end()
+            outside.assert_nothing_left()
             status, words = outside.clean()
             assert status == 0, words
-            outside.assert_nothing_left()
             status, words = outside.clean("--verify")
             assert status == 0, words
         if has_ended(run, killed, signal.SIGKILL):
             return False
         assert run.experiment_status() == "interrupted", run.experiment_status()
         assert all(trial["status"] in ("interrupted", "finished") for trial in run.trials()), run.trials()
+    return True
+
+
+def kill_host(stage, arm):
+    """kill -9 of virtrain-host: its VMs and slices end with it, the run says what happened, and clean removes the rest."""
+    with outside.scratch() as folder:
+        run = outside.Run(folder, outside.scenario(arms=[arm], pairs=1, workload={"steps": 60}))
+        run.wait_for_stage(stage)
+        with outside.harm:
+            run.kill_host()
+            status = run.end()
+            ends = time.monotonic() + 20
+            while outside.qemu_pids(run) and time.monotonic() < ends:
+                time.sleep(0.2)
+            assert not outside.qemu_pids(run), "its VM lives on"
+            cleaned, words = outside.clean()
+            assert cleaned == 0, words
+            outside.assert_nothing_left()
+        if status == 0:
+            return False
+        assert any("virtrain-host is gone" in line for line in run.log), run.log[-5:]
+        assert status in (4, 6), (status, run.log[-5:])
+        assert run.experiment_status() != "running", run.experiment_status()
+        assert all(trial["status"] in ("failed", "interrupted", "finished") for trial in run.trials()), run.trials()
     return True
 
 
@@ -86,6 +112,8 @@ def matrix():
         tests[f"sigkill_vm_{name}"] = functools.partial(until_met, kill, name, "vm")
     for name in ("define", "boot", "run", "tear_down"):
         tests[f"sigkill_slice_{name}"] = functools.partial(until_met, kill, name, "bare_metal")
+    for name, arm in (("image", "vm"), ("run", "vm"), ("boot", "bare_metal"), ("run", "bare_metal")):
+        tests[f"host_sigkill_{arm}_{name}"] = functools.partial(until_met, kill_host, name, arm)
     tests["kill_keeps_finished_trials"] = functools.partial(until_met, kill_keeps_finished_trials)
     return tests
 

@@ -135,23 +135,17 @@ void FakeHost::record(const std::filesystem::path&) {
 
 // --- checks
 
-std::vector<Finding> FakeHost::examine(const vmctl::Inventory&, vmctl::HostMode) {
+std::vector<Finding> FakeHost::examine(vmctl::HostMode) {
   enter("examine");
   return {};
 }
 
-std::vector<CheckRow> FakeHost::checks() {
+std::vector<CheckDescription> FakeHost::checks() {
   enter("checks");
   return {};
 }
 
-std::vector<Finding> FakeHost::examine_devices(const vmctl::Inventory&) {
-  enter("examine_devices");
-  return {};
-}
-
-std::vector<Finding> FakeHost::examine_devices(const vmctl::Inventory&,
-                                               const std::vector<vmctl::DeviceDemand>&) {
+std::vector<Finding> FakeHost::examine_devices(const std::optional<std::vector<vmctl::DeviceDemand>>&) {
   enter("examine_devices");
   return {};
 }
@@ -397,8 +391,17 @@ vmctl::Leftovers FakeHost::leftovers(const std::string&, const std::string&) {
   return {};
 }
 
-vmctl::Cleaned FakeHost::clean(const vmctl::MarkInterrupted&) {
+vmctl::Cleaned FakeHost::clean() {
   enter("clean");
+  return {};
+}
+
+void FakeHost::forget(const std::vector<std::string>&) {
+  enter("forget");
+}
+
+vmctl::HostAddresses FakeHost::addresses() {
+  enter("addresses");
   return {};
 }
 

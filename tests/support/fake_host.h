@@ -53,6 +53,7 @@ class FakeHost final : public vmctl::Host {
   std::map<std::string, std::string> fingerprint() override;
   vmctl::DeviceListing devices() override;
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
+  vmctl::HostAddresses addresses() override;
   std::string planned_xml(const vmctl::NodeGroupSpec&, std::size_t, std::size_t, vmctl::NodeId,
                           bool) override;
   std::string nccl_topology_of(const std::string& domain_xml) override;
@@ -60,11 +61,9 @@ class FakeHost final : public vmctl::Host {
   std::filesystem::path log_root() override;
   void record(const std::filesystem::path& folder) override;
 
-  std::vector<Finding> examine(const vmctl::Inventory&, vmctl::HostMode) override;
-  std::vector<CheckRow> checks() override;
-  std::vector<Finding> examine_devices(const vmctl::Inventory&) override;
-  std::vector<Finding> examine_devices(const vmctl::Inventory&,
-                                       const std::vector<vmctl::DeviceDemand>&) override;
+  std::vector<Finding> examine(vmctl::HostMode) override;
+  std::vector<CheckDescription> checks() override;
+  std::vector<Finding> examine_devices(const std::optional<std::vector<vmctl::DeviceDemand>>&) override;
   vmctl::Privileges privileges() override;
   std::string lacks_user_namespaces() override;
   std::string lacks_system_libvirt() override;
@@ -108,7 +107,8 @@ class FakeHost final : public vmctl::Host {
   vmctl::ModeReport check_modes() override;
 
   vmctl::Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override;
-  vmctl::Cleaned clean(const vmctl::MarkInterrupted& mark) override;
+  vmctl::Cleaned clean() override;
+  void forget(const std::vector<std::string>& experiments) override;
   bool lift_quarantine(const std::string& address) override;
 
  private:

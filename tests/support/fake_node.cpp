@@ -119,7 +119,7 @@ bool FakeNode::from_agent() {
   return true;
 }
 
-bool FakeNode::pass_on(harness::Frame frame, std::string raw) {
+bool FakeNode::pass_on(Frame frame, std::string raw) {
   const auto type = frame.message.value("type", "");
   if (type == "hello" && frame.message.contains("facts")) {
     replace_facts(frame.message["facts"]);

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/files/unique_fd.h"
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 #include "vmctl/api/node.h"
 
 namespace virtrain::test {
@@ -48,7 +48,7 @@ class FakeNode {
   bool from_coordinator();
   bool from_agent();
   /// False: nothing more comes.
-  bool pass_on(harness::Frame frame, std::string raw);
+  bool pass_on(Frame frame, std::string raw);
   /// By those of the node that it stands for.
   void replace_facts(nlohmann::json& facts) const;
 
@@ -57,7 +57,7 @@ class FakeNode {
   const std::vector<StreamFaultAt> faults_;
   UniqueFd agent_, coordinator_, outer_;
   pid_t pid_ = -1;
-  harness::FrameDecoder decoder_;
+  FrameDecoder decoder_;
   std::string raw_;  ///< what has come and was not passed on yet
   std::map<std::string, int> seen_;
   bool is_silent_ = false, breaks_protocol_ = false;

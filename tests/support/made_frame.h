@@ -2,9 +2,11 @@
 
 #include <utility>
 
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 
 namespace virtrain::harness {
+
+using virtrain::make_frame;
 
 /// A message with further fields as key, value, key, value, …, whether the protocol knows them or not. (Plain
 /// arguments: g++ 12 miscompiles initializer lists inside co_await expressions.)

@@ -15,7 +15,7 @@ import time
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 KIT = pathlib.Path(os.environ["VIRTRAIN_FAULT_KIT"])
-PROGRAMS = ["virtrain", "virtrain-agent", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init"]
+PROGRAMS = ["virtrain", "virtrain-agent", "virtrain-host", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init"]
 NOBODY = pwd.getpwnam("nobody")
 AS_NOBODY = ["setpriv", f"--reuid={NOBODY.pw_uid}", f"--regid={NOBODY.pw_gid}", "--clear-groups"]
 # What Docker leaves out by default, as far as virtrain would use it.
@@ -130,24 +130,48 @@ def folders_of_nobodys_libvirt():
     return {folder for folder in pathlib.Path("/tmp").glob("vt-*") if folder.stat().st_uid == NOBODY.pw_uid}
 
 
-def test_a_killed_run_leaves_no_vm(place):
-    strangers = folders_of_nobodys_libvirt()
-    process = place.start("nobody", "run", place.scenario(["one"], ["vm"]), "--mode", "session", "--db", place.home / "killed.db", "--wait")
+def start_vm(place, database):
+    process = place.start("nobody", "run", place.scenario(["one"], ["vm"]), "--mode", "session", "--db", database, "--wait")
     ends = time.monotonic() + 200
     while not vms_of(place.home) and time.monotonic() < ends:
         time.sleep(0.2)
     assert vms_of(place.home), process.communicate()[0]
-    # setpriv became the process that stays behind; the run is its child.
-    run = int(subprocess.run(["pgrep", "-x", "-P", str(process.pid), "virtrain"], capture_output=True, text=True).stdout)
-    os.kill(run, signal.SIGKILL)
-    process.communicate(timeout=30)
-    assert process.returncode == 128 + signal.SIGKILL, process.returncode
+    return process
+
+
+def hosts_of(process):
+    """Its virtrain-host, and the one below that, which the first supervises."""
+    found, parents = [], [process.pid]
+    while parents:
+        done = subprocess.run(["pgrep", "-x", "-P", ",".join(map(str, parents)), "virtrain-host"], capture_output=True, text=True, check=False)
+        parents = [int(pid) for pid in done.stdout.split()]
+        found += parents
+    return found
+
+
+def test_a_killed_run_leaves_nothing(place):
+    strangers = folders_of_nobodys_libvirt()
+    process = start_vm(place, place.home / "killed.db")
+    process.kill()
+    process.communicate(timeout=60)  # its virtrain-host has the same standard error, and tears down
     assert vms_of(place.home) == []
-    assert len(folders_of_nobodys_libvirt() - strangers) == 1, "the killed run's"
+    assert folders_of_nobodys_libvirt() <= strangers, "its libvirt's folder is left"
+    status, words = place.run("nobody", "clean")
+    assert status == 0, words
+    assert rows(place.home / "killed.db", "SELECT status FROM experiment") == [("interrupted",)]
+
+
+def test_a_killed_host_process_leaves_no_vm(place):
+    strangers = folders_of_nobodys_libvirt()
+    process = start_vm(place, place.home / "host.db")
+    supervisor, host = hosts_of(process)
+    os.kill(host, signal.SIGKILL)
+    words = process.communicate(timeout=60)[0]
+    assert process.returncode in (4, 6) and "virtrain-host is gone" in words, (process.returncode, words)
+    assert vms_of(place.home) == [] and not pathlib.Path(f"/proc/{supervisor}").exists()
     status, words = place.run("nobody", "clean")
     assert status == 0, words
     assert folders_of_nobodys_libvirt() <= strangers, words
-    assert rows(place.home / "killed.db", "SELECT status FROM experiment") == [("interrupted",)]
 
 
 def main():

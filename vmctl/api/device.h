@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -38,6 +40,7 @@ struct VgpuType {
   std::optional<int> available_instances;
   std::optional<int> most_instances;  ///< of a whole card, where the driver says it
 };
+BOOST_DESCRIBE_STRUCT(VgpuType, (), (id, name, available_instances, most_instances))
 
 /// A port of a network adapter.
 struct NetworkPort {
@@ -48,6 +51,7 @@ struct NetworkPort {
   std::string link_layer;  ///< "InfiniBand" or "Ethernet"
   std::optional<int> mtu_bytes;
 };
+BOOST_DESCRIBE_STRUCT(NetworkPort, (), (name, interface, state, rate, link_layer, mtu_bytes))
 
 /// Who uses the device now, so that it must not be taken away.
 struct DeviceUser {
@@ -55,6 +59,7 @@ struct DeviceUser {
   std::string process;  ///< its name, or "mounted on /mnt", "swap", "route"
   std::string path;     ///< "/dev/nvidia0", "/dev/nvme0n1", "eth0"
 };
+BOOST_DESCRIBE_STRUCT(DeviceUser, (), (pid, process, path))
 
 /// A device of this host: a GPU, an RDMA adapter, an NVSwitch, or another one that can be named by address.
 struct HostDevice {
@@ -75,6 +80,9 @@ struct HostDevice {
   std::vector<NetworkPort> ports;
   std::vector<DeviceUser> users;
 };
+BOOST_DESCRIBE_STRUCT(HostDevice, (),
+                      (function, device_class, name, uuid, minor, mechanism, mechanism_reason, vgpu_types,
+                       vgpus, mig_instances, nvlink_peers, has_acs_above, ports, users))
 
 /// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
 std::string in_words(const DeviceUser& user);
@@ -99,6 +107,10 @@ struct GpuReport {
   std::vector<std::string> slowdowns;       ///< active reasons, thermal and power brake among them
   std::optional<double> power_limit_w, default_power_limit_w;
 };
+BOOST_DESCRIBE_STRUCT(GpuReport, (),
+                      (persistence, mig, mig_pending, ecc, ecc_pending, uncorrected_ecc_errors,
+                       repair_pending, repair_failed, mixed_vgpu_sizes, virtualization, fabric_state,
+                       fabric_status, slowdowns, power_limit_w, default_power_limit_w))
 
 /// nvidia-smi's spelling of a PCI address, "00000000:17:00.0", domains of eight digits and capitals, as the
 /// kernel's: "0000:17:00.0".

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -17,6 +19,7 @@ struct VmDemand {
   std::optional<int> numa_node;  ///< of its memory, where it is of one node
   int address_bits = 0;          ///< of its CPU; 0: those of the host's
 };
+BOOST_DESCRIBE_STRUCT(VmDemand, (), (devices, memory_bytes, numa_node, address_bits))
 
 /// Memory regions from this size on are mapped page by page before Linux 6.12 and QEMU 9.2: about 2 s a write
 /// that sizes one. Then a guest needs this long beside what it has for each GPU.
@@ -49,5 +52,8 @@ struct DeviceDemand {
   std::vector<PlacedDevice> devices() const;  ///< of all VMs
   bool wants(GrantKind kind) const;
 };
+BOOST_DESCRIBE_STRUCT(DeviceDemand, (),
+                      (vms, clique, several_tenants, hugepages, firmware, boot_timeout_ns, memory_encryption,
+                       vgpu_scheduler))
 
 }  // namespace virtrain::vmctl

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <string>
 #include <vector>
 
@@ -39,6 +41,7 @@ struct DeviceGrant {
   BetweenTenants between_tenants = BetweenTenants::none;
   bool operator==(const DeviceGrant&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(DeviceGrant, (), (kind, address, physical_function, vgpu_type, uuid, between_tenants))
 
 /// The card of which it is a part, or that it is itself.
 inline const std::string& card_of(const DeviceGrant& grant) {

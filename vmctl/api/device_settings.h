@@ -52,6 +52,7 @@ struct CardSettings {
   DeviceSettings gpu = {};
   std::optional<VgpuScheduler> vgpu_scheduler = {};
 };
+BOOST_DESCRIBE_STRUCT(CardSettings, (), (gpu, vgpu_scheduler))
 
 /// nvidia-smi's question for a GPU (its address, UUID or index), and what its one line of answer says.
 std::vector<std::string> settings_query(const std::string& gpu);

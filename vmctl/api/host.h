@@ -1,8 +1,11 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +24,16 @@ namespace virtrain::vmctl {
 
 /// One run on a host.
 struct RunSpec {
-  std::string experiment;  ///< "20261120t083012-7f3a2b"
-  std::string results_db;  ///< where `clean` marks it interrupted
+  std::string experiment = {};  ///< "20261120t083012-7f3a2b"
+  std::string results_db = {};  ///< where `clean` marks it interrupted
   HostMode mode = HostMode::system;
   /// False: of this host only what is asked for is changed; /dev/kvm stays as it is, no libvirt daemon is
   /// started and no service is stopped.
   bool may_change_host = true;
-  std::vector<std::string> programs;  ///< by name (or path, of others'), that its nodes have beside the agent
+  std::vector<std::string> programs =
+      {};  ///< by name (or path, of others'), that its nodes have beside the agent
 };
+BOOST_DESCRIBE_STRUCT(RunSpec, (), (experiment, results_db, mode, may_change_host, programs))
 
 /// The image and files that guests boot from.
 struct ImageSpec {
@@ -38,6 +43,7 @@ struct ImageSpec {
   /// image is made anew for each other text.
   std::map<std::string, std::string> texts = {};
 };
+BOOST_DESCRIBE_STRUCT(ImageSpec, (), (image, with_nvidia_driver, texts))
 struct ImageFacts {
   std::string hash, boots, kernel;
   bool from_cache = false;
@@ -45,6 +51,7 @@ struct ImageFacts {
   std::string reason;                                ///< of `virtualization`
   std::map<std::string, std::string> packages = {};  ///< in a mirror image: each one's version
 };
+BOOST_DESCRIBE_STRUCT(ImageFacts, (), (hash, boots, kernel, from_cache, virtualization, reason, packages))
 
 /// The machines and devices of one host. Calls block, have deadlines of their own and throw Error.
 class Host {
@@ -59,6 +66,8 @@ class Host {
   virtual std::map<std::string, std::string> fingerprint() = 0;
   virtual DeviceListing devices() = 0;
   virtual std::vector<int> numa_nodes_of(const std::vector<int>& cores) = 0;
+  /// Those at which nodes could reach it now, those of their networks included.
+  virtual HostAddresses addresses() = 0;
   /// The domain XML of a VM that is yet to be made, the `number`th node of its run; EXPERIMENT, TAG and
   /// IMAGE stand in it for what is only known then.
   virtual std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
@@ -76,18 +85,16 @@ class Host {
   // --- checks
 
   /// Checks that every scenario depends on in that mode.
-  virtual std::vector<Finding> examine(const Inventory& inventory, HostMode mode) = 0;
+  virtual std::vector<Finding> examine(HostMode mode) = 0;
   /// The rows of all checks that examine() and examine_devices() make, in their order.
-  virtual std::vector<CheckRow> checks() = 0;
-  /// Checks that scenarios with devices depend on: for all GPUs, or for each set that a plan demands at one
-  /// time.
-  virtual std::vector<Finding> examine_devices(const Inventory& inventory) = 0;
-  virtual std::vector<Finding> examine_devices(const Inventory& inventory,
-                                               const std::vector<DeviceDemand>& demands) = 0;
+  virtual std::vector<CheckDescription> checks() = 0;
+  /// Checks that scenarios with devices depend on: for all GPUs (absent), or for each set that a plan demands
+  /// at one time.
+  virtual std::vector<Finding> examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) = 0;
   virtual Privileges privileges() = 0;
   /// Why no mode with namespaces is to be had, tried now; empty: it is.
   virtual std::string lacks_user_namespaces() = 0;
-  /// Why the system's libvirt daemon does not answer; empty: it does. Leaves no thread in this process.
+  /// Why the system's libvirt daemon does not answer; empty: it does.
   virtual std::string lacks_system_libvirt() = 0;
   /// Why its QEMU, as another user, could most likely not reach this user's images; empty: it can.
   virtual std::string closed_to_qemu() = 0;
@@ -175,7 +182,10 @@ class Host {
   /// reach. `experiment`: of this one only; empty: of all.
   virtual Leftovers leftovers(const std::string& libvirt, const std::string& experiment) = 0;
   /// Removes what leftovers() found last.
-  virtual Cleaned clean(const MarkInterrupted& mark) = 0;
+  virtual Cleaned clean() = 0;
+  /// Strikes the dead owners of these experiments off the journal, once their ends are stored. Those of whom
+  /// something is left stay.
+  virtual void forget(const std::vector<std::string>& experiments) = 0;
   /// False: it was in none.
   virtual bool lift_quarantine(const std::string& address) = 0;
 };

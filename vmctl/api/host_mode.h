@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <string>
 
 #include "common/enum_text.h"
@@ -32,6 +34,7 @@ struct Privileges {
   std::string lacks_isolation;  ///< what failed when it made namespaces, mounts and a bridge; empty: nothing
   std::string lacks_user_namespaces;  ///< the same in a user namespace of its own
 };
+BOOST_DESCRIBE_STRUCT(Privileges, (), (lacks_isolation, lacks_user_namespaces))
 
 /// The best mode that the privileges give.
 HostMode best_mode(const Privileges& privileges);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -17,6 +19,7 @@ struct Core {
   int last_level_cache = -1;  ///< lowest CPU that shares it; -1: unknown
   bool operator==(const Core&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(Core, (), (id, numa_node, first_sibling, last_level_cache))
 
 struct NumaNode {
   int id = 0;
@@ -24,6 +27,7 @@ struct NumaNode {
   std::uint64_t free_hugepages_1gib = 0;
   std::uint64_t free_hugepages_2mib = 0;
 };
+BOOST_DESCRIBE_STRUCT(NumaNode, (), (id, memory_bytes, free_hugepages_1gib, free_hugepages_2mib))
 
 /// The processor architecture of hosts on which virtrain makes nodes.
 inline constexpr const char* supported_architecture = "x86_64";
@@ -34,6 +38,7 @@ struct FabricPartition {
   bool is_active = false;
   std::vector<std::string> gpus;  ///< addresses, in order
 };
+BOOST_DESCRIBE_STRUCT(FabricPartition, (), (id, is_active, gpus))
 
 /// Advice where planned cores exceed Inventory::cpu_quota_cores.
 inline constexpr const char* raise_cpu_quota =
@@ -73,6 +78,12 @@ struct Inventory {
   /// By address, devices that are lent to nobody and why (quarantine); load_inventory() leaves it empty.
   std::map<std::string, std::string> withheld_devices;
 };
+BOOST_DESCRIBE_STRUCT(Inventory, (),
+                      (hostname, architecture, cores, leased_cores, numa_nodes, hugepage_bytes,
+                       surplus_hugepage_bytes, memory_bytes, available_memory_bytes, cpu_quota_cores,
+                       cpu_vendor, cpu_model, cpu_flags, address_bits, kernel, boot_id, microcode,
+                       mitigations, has_kvm_device, is_virtual_machine, devices, other_devices, fabric_mode,
+                       fabric_partitions, withheld_devices))
 
 /// Huge pages of the size that VMs get which nobody has, in bytes.
 std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node);

@@ -1,8 +1,9 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -18,6 +19,7 @@ struct LeftoverWords {
   std::string kind;  ///< "domain", "binding", …
   std::string name, experiment, detail;
 };
+BOOST_DESCRIBE_STRUCT(LeftoverWords, (), (kind, name, experiment, detail))
 
 /// A device that could not be given back as it was: nobody gets it until a person says so.
 struct Quarantine {
@@ -25,6 +27,7 @@ struct Quarantine {
   std::string reason;
   std::string since;  ///< ISO 8601
 };
+BOOST_DESCRIBE_STRUCT(Quarantine, (), (address, reason, since))
 
 struct Leftovers {
   std::vector<LeftoverWords> left;     ///< ours, and no live owner
@@ -34,22 +37,29 @@ struct Leftovers {
   /// Users, but root and the caller, of whom a virtrain lives: `live` knows nothing of its runs.
   std::set<unsigned> others;
 };
+BOOST_DESCRIBE_STRUCT(Leftovers, (), (left, foreign, quarantined, live, others))
+
+/// A killed run whose experiment has to be marked interrupted in its results database.
+struct DeadRun {
+  std::string experiment;
+  std::string database;  ///< empty: the journal is lost, nobody knows it
+};
+BOOST_DESCRIBE_STRUCT(DeadRun, (), (experiment, database))
 
 /// The outcome of their removal.
 struct Cleaned {
   std::vector<LeftoverWords> removed;
   std::vector<std::pair<LeftoverWords, std::string>> failed;  ///< with the reason
+  std::vector<DeadRun> dead;                                  ///< whoever has marked one calls forget()
 };
-
-/// Marks an experiment interrupted in its results database (empty: the journal is lost, nobody knows it).
-/// False: it still has to be marked.
-using MarkInterrupted = std::function<bool(const std::string& database, const std::string& experiment)>;
+BOOST_DESCRIBE_STRUCT(Cleaned, (), (removed, failed, dead))
 
 /// A file that more users may use than should.
 struct LooseFile {
   std::filesystem::path path;
   unsigned mode = 0, allowed = 0;
 };
+BOOST_DESCRIBE_STRUCT(LooseFile, (), (path, mode, allowed))
 
 /// Modes of what virtrain keeps on a host: journal, locks, logs of this run.
 struct ModeReport {
@@ -57,6 +67,7 @@ struct ModeReport {
   std::vector<LooseFile> loose;
   bool found_control = false;  ///< a file of mode 0644 that was planted among them
 };
+BOOST_DESCRIBE_STRUCT(ModeReport, (), (files, loose, found_control))
 
 /// Devices of a host, who holds them, and what nvidia-smi says of them. By address.
 struct DeviceListing {
@@ -65,5 +76,6 @@ struct DeviceListing {
   std::map<std::string, GpuReport> reports;
   std::vector<std::string> disagreements;  ///< of libvirt, a sentence each
 };
+BOOST_DESCRIBE_STRUCT(DeviceListing, (), (devices, leases, quarantined, reports, disagreements))
 
 }  // namespace virtrain::vmctl

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -170,6 +172,9 @@ struct GuestSpec {
   bool operator==(const GuestSpec&) const = default;
   bool is_mirror() const { return image == mirror_image; }
 };
+BOOST_DESCRIBE_STRUCT(GuestSpec, (),
+                      (image, vcpus, memory_bytes, pinning, smt, cpu_model, hugepages, topology,
+                       memory_encryption, network, nccl_topology, emulator_threads, limits))
 
 /// One node to be made: the same for the VM and for its bare-metal counterpart.
 struct NodeSpec {
@@ -187,6 +192,9 @@ struct NodeSpec {
   std::uint64_t scratch_bytes = 0;   ///< size of a VM's disk that loads may overwrite; 0: it has none
   std::string planted_channel = {};  ///< name of a port beside the agent's that leads nowhere; empty: none
 };
+BOOST_DESCRIBE_STRUCT(NodeSpec, (),
+                      (hostname, address, mac, cores, core_numa_nodes, emulator_cores, numa_node,
+                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel))
 
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";
@@ -251,6 +259,7 @@ enum class NodeKind {
   slice,         ///< on bare metal, in namespaces of its own
   shared_slice,  ///< without namespaces: one for all of a tenant's nodes
 };
+VIRTRAIN_DESCRIBE_ENUM(NodeKind, vm, slice, shared_slice)
 
 /// Nodes that are made and removed together, with the networks of their tenants.
 struct NodeGroupSpec {
@@ -258,6 +267,7 @@ struct NodeGroupSpec {
   GuestSpec guest;
   std::vector<std::vector<NodeSpec>> tenants;
 };
+BOOST_DESCRIBE_STRUCT(NodeGroupSpec, (), (kind, guest, tenants))
 
 using NodeId = std::int64_t;       ///< counted over the run
 using NodeGroupId = std::int64_t;  ///< likewise
@@ -285,11 +295,16 @@ struct NodeFacts {
   /// Whether it is a guest: with a kernel, and devices, of its own. Else it sees those of the whole host.
   bool has_own_kernel = false;
 };
+BOOST_DESCRIBE_STRUCT(NodeFacts, (),
+                      (id, tenant, placed, name, kind, starting, uuid, cores, memory_bytes, numa_node,
+                       counted_cores, log, cache_home, temporary_folder, network_medium, programs, load_file,
+                       has_own_kernel))
 
 struct NodeGroup {
   NodeGroupId id = 0;
   std::vector<NodeFacts> nodes;
 };
+BOOST_DESCRIBE_STRUCT(NodeGroup, (), (id, nodes))
 
 /// A node that has been started.
 struct NodeStream {
@@ -297,17 +312,20 @@ struct NodeStream {
   std::int64_t started_ns = 0;
   std::string domain_xml;  ///< what libvirt was given; empty: no domain
 };
+BOOST_DESCRIBE_STRUCT(NodeStream, (), (agent, started_ns, domain_xml))
 
 struct VcpuStats {
   std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
   std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal
 };
+BOOST_DESCRIBE_STRUCT(VcpuStats, (), (time_ns, wait_ns))
 
 struct NicStats {
   std::string tap;
   std::uint64_t rx_bytes = 0;  ///< host's view of the tap as libvirt reports it: what the guest received
   std::uint64_t tx_bytes = 0;
 };
+BOOST_DESCRIBE_STRUCT(NicStats, (), (tap, rx_bytes, tx_bytes))
 
 /// One look at a running VM from the host; counters since its start.
 struct DomainStats {
@@ -318,6 +336,7 @@ struct DomainStats {
   std::uint64_t rss_bytes = 0;  ///< of the QEMU process
   std::vector<NicStats> nics;
 };
+BOOST_DESCRIBE_STRUCT(DomainStats, (), (monotonic_ns, cpu_time_ns, helper_cpu_ns, vcpus, rss_bytes, nics))
 
 /// Counters of one node as the host sees them.
 struct NodeCounters {
@@ -325,18 +344,21 @@ struct NodeCounters {
   std::uint64_t network_tx_bytes = 0;
   std::optional<DomainStats> domain;
 };
+BOOST_DESCRIBE_STRUCT(NodeCounters, (), (network_rx_bytes, network_tx_bytes, domain))
 
 /// Parts of a group of nodes that could not be removed.
 struct Removal {
   std::vector<std::string> left;      ///< a sentence each; it is in the journal, for `clean`
   std::vector<std::string> restarts;  ///< why libvirt had to be started again, a sentence each
 };
+BOOST_DESCRIBE_STRUCT(Removal, (), (left, restarts))
 
 /// Where a guest does not see what was planned.
 struct TopologyDifference {
   std::string words;
   std::string xml;  ///< what of the domain's XML would mend it; empty: none would
 };
+BOOST_DESCRIBE_STRUCT(TopologyDifference, (), (words, xml))
 
 struct GuestTopology {
   std::vector<TopologyDifference> differences;
@@ -347,5 +369,7 @@ struct GuestTopology {
   /// without GPUs.
   std::string nccl_topology;
 };
+BOOST_DESCRIBE_STRUCT(GuestTopology, (),
+                      (differences, peer_differences, missing, gpu_numa_nodes, nccl_topology))
 
 }  // namespace virtrain::vmctl

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <string>
 #include <vector>
 
@@ -40,6 +42,10 @@ struct PlacedDevice {
   std::vector<std::string> nvlink_peers;  ///< addresses of GPUs on the other end of an NVLink
   bool has_acs_above = false;             ///< as of HostDevice
 };
+BOOST_DESCRIBE_STRUCT(PlacedDevice, (),
+                      (grant, vfio, device_class, name, vendor, device, is_display, has_no_class, is_ethernet,
+                       vgpu_name, mac, numa_node, root_complex, bridges, link, bars, nvlink_peers,
+                       has_acs_above))
 
 /// Whether an NVLink joins the two.
 bool joined_by_nvlink(const PlacedDevice& a, const PlacedDevice& b);

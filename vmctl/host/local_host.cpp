@@ -1,17 +1,16 @@
 #include "vmctl/host/local_host.h"
 
 #include <fmt/format.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
+#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/api/local_host.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/doctor.h"
 #include "vmctl/guest/mirror/guest_driver.h"
@@ -143,6 +142,7 @@ struct LocalHost::Cleaning {
   std::unique_ptr<Hypervisor> hypervisor;
   LeaseJournal journal;
   CleanupView view;
+  std::vector<Owner> forgettable = {};  ///< of whom clean() left nothing to remove
 
   explicit Cleaning(const std::string& uri) {
     try {
@@ -196,21 +196,25 @@ void LocalHost::record(const fs::path& folder) {
   record_host(folder);
 }
 
-std::vector<Finding> LocalHost::examine(const Inventory& inventory, HostMode mode) {
-  return examine_host(inventory, mode);
+/// Judged is what this host itself has read, whatever the caller was told or says.
+const Inventory& LocalHost::known_inventory() {
+  if (!inventory_) { inventory(false); }
+  return *inventory_;
 }
 
-std::vector<CheckRow> LocalHost::checks() {
-  return known_checks();
+std::vector<Finding> LocalHost::examine(HostMode mode) {
+  return examine_host(known_inventory(), mode);
 }
 
-std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory) {
-  return vmctl::examine_devices(inventory, root_);
+std::vector<CheckDescription> LocalHost::checks() {
+  std::vector<CheckDescription> checks;
+  for (const auto& row : known_checks()) { checks.push_back(description_of(row)); }
+  return checks;
 }
 
-std::vector<Finding> LocalHost::examine_devices(const Inventory& inventory,
-                                                const std::vector<DeviceDemand>& demands) {
-  return vmctl::examine_devices(inventory, demands, root_);
+std::vector<Finding> LocalHost::examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) {
+  return demands ? vmctl::examine_devices(known_inventory(), *demands, root_)
+                 : vmctl::examine_devices(known_inventory(), root_);
 }
 
 Privileges LocalHost::privileges() {
@@ -277,6 +281,11 @@ bool LocalHost::lift_quarantine(const std::string& address) {
 }
 
 Inventory LocalHost::inventory(bool with_users) {
+  inventory_ = read_inventory(with_users);
+  return *inventory_;
+}
+
+Inventory LocalHost::read_inventory(bool with_users) const {
   auto inventory = load_inventory(root_);
   const auto lists = {&inventory.devices, &inventory.other_devices};
   if (with_users) {
@@ -337,27 +346,10 @@ std::string LocalHost::closed_to_qemu() {
   return vmctl::closed_to_qemu();
 }
 
-/// Asked in a child, since libvirt starts threads, and this process may have to fork later.
 std::string LocalHost::lacks_system_libvirt() {
-  auto [ours, theirs] = make_socketpair();
-  const pid_t child = ::fork();
-  if (child < 0) { throw errno_error("start a child process", errno); }
-  if (child == 0) {
-    std::string why;
-    const bool answers = libvirt_answers(system_libvirt, &why);
-    if (why.empty()) { why = "it is silent"; }
-    const bool told = answers || ::write(theirs.get(), why.data(), why.size()) > 0;
-    ::_exit(told ? 0 : 1);
-  }
-  theirs.reset();
   std::string why;
-  char part[512];
-  for (ssize_t size = 0; (size = ::read(ours.get(), part, sizeof part)) != 0;) {
-    if (size > 0) { why.append(part, static_cast<std::size_t>(size)); }
-    if (size < 0 && errno != EINTR) { break; }
-  }
-  while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
-  return why;
+  if (libvirt_answers(system_libvirt, &why)) { return ""; }
+  return why.empty() ? "it is silent" : why;
 }
 
 CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
@@ -480,23 +472,21 @@ Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& ex
           cleaning_->journal.quarantined(), cleaning_->view.live, this_caller().other_harnesses};
 }
 
-Cleaned LocalHost::clean(const MarkInterrupted& mark) {
-  const auto result = vmctl::clean(cleaning_->view, cleaning_->hypervisor.get(), &cleaning_->journal, mark);
-  Cleaned cleaned{words_of(result.removed), {}};
+Cleaned LocalHost::clean() {
+  const auto result = vmctl::clean(cleaning_->view, cleaning_->hypervisor.get(), &cleaning_->journal);
+  cleaning_->forgettable = result.forgettable;
+  Cleaned cleaned{words_of(result.removed), {}, result.dead};
   for (const auto& [leftover, reason] : result.failed) {
     cleaned.failed.emplace_back(words_of({leftover}).front(), reason);
   }
   return cleaned;
 }
 
-std::unique_ptr<Host> local_host(const std::filesystem::path& root) {
-  return std::make_unique<LocalHost>(root);
-}
-
-void enter_mode(HostMode mode, bool with_vms) {
-  const bool in_namespaces = mode == HostMode::namespaces;
-  if (!in_namespaces && (mode == HostMode::system || !with_vms)) { return; }
-  continue_contained(in_namespaces ? Containment::user_namespace : Containment::processes_only);
+void LocalHost::forget(const std::vector<std::string>& experiments) {
+  if (!cleaning_) { return; }
+  for (const auto& owner : cleaning_->forgettable) {
+    if (contains(experiments, owner.experiment)) { cleaning_->journal.release_all(owner); }
+  }
 }
 
 }  // namespace virtrain::vmctl

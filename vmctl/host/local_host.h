@@ -11,6 +11,7 @@
 #include "vmctl/api/host.h"
 #include "vmctl/host/device_watch.h"
 #include "vmctl/host/made_nodes.h"
+#include "vmctl/machine/addresses.h"
 
 namespace virtrain::vmctl {
 
@@ -24,6 +25,7 @@ class LocalHost final : public Host {
   std::map<std::string, std::string> fingerprint() override;
   DeviceListing devices() override;
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
+  HostAddresses addresses() override { return read_addresses(); }
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override;
   std::string nccl_topology_of(const std::string& domain_xml) override;
@@ -31,11 +33,9 @@ class LocalHost final : public Host {
   std::filesystem::path log_root() override;
   void record(const std::filesystem::path& folder) override;
 
-  std::vector<Finding> examine(const Inventory& inventory, HostMode mode) override;
-  std::vector<CheckRow> checks() override;
-  std::vector<Finding> examine_devices(const Inventory& inventory) override;
-  std::vector<Finding> examine_devices(const Inventory& inventory,
-                                       const std::vector<DeviceDemand>& demands) override;
+  std::vector<Finding> examine(HostMode mode) override;
+  std::vector<CheckDescription> checks() override;
+  std::vector<Finding> examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) override;
   Privileges privileges() override;
   std::string lacks_user_namespaces() override;
   std::string lacks_system_libvirt() override;
@@ -81,7 +81,8 @@ class LocalHost final : public Host {
   ModeReport check_modes() override;
 
   Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override;
-  Cleaned clean(const MarkInterrupted& mark) override;
+  Cleaned clean() override;
+  void forget(const std::vector<std::string>& experiments) override;
   bool lift_quarantine(const std::string& address) override;
 
  private:
@@ -89,9 +90,12 @@ class LocalHost final : public Host {
   struct Cleaning;
 
   MadeNodes& group_of(NodeId node) const;
+  Inventory read_inventory(bool with_users) const;
+  const Inventory& known_inventory();
 
   const std::filesystem::path root_;
   std::optional<CpuTraits> cpu_traits_;
+  std::optional<Inventory> inventory_;  ///< as it was last read
   std::atomic<bool> cancelled_ = false;
   std::unique_ptr<Run> run_;
   std::map<NodeGroupId, std::unique_ptr<MadeNodes>> groups_;

@@ -382,21 +382,25 @@ UniqueFd handle_of_qemu(std::optional<pid_t> process, const std::string& domain)
   return handle && runs_domain(*process, domain) ? std::move(handle) : UniqueFd();
 }
 
-}  // namespace
-
-void MadeNodes::kill(NodeId id) const {
+/// Returns when it is gone.
+void kill_qemu(const UniqueFd& handle, const std::string& domain) {
   constexpr std::chrono::seconds deadline{60};  // it gives the guest's pinned memory back first
-  const auto& name = at(id).facts.name;
-  const auto operation = "kill " + name;
-  const auto process = is_vm() ? qemu_pid(name) : std::nullopt;
-  const auto handle = handle_of_qemu(process, name);
-  if (!handle) { throw Error(operation, ErrorCode::trial_failed, "it has no QEMU on this host"); }
-  if (::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0) {
+  const auto operation = "kill " + domain;
+  if (::syscall(SYS_pidfd_send_signal, handle.get(), SIGKILL, nullptr, 0U) != 0 && errno != ESRCH) {
     throw errno_error(operation, errno);
   }
   if (!becomes_readable(handle.get(), deadline)) {
-    throw Error(operation, ErrorCode::timeout, fmt::format("process {} has not gone", *process));
+    throw Error(operation, ErrorCode::timeout, "its QEMU has not gone");
   }
+}
+
+}  // namespace
+
+void MadeNodes::kill(NodeId id) const {
+  const auto& name = at(id).facts.name;
+  const auto handle = handle_of_qemu(is_vm() ? qemu_pid(name) : std::nullopt, name);
+  if (!handle) { throw Error("kill " + name, ErrorCode::trial_failed, "it has no QEMU on this host"); }
+  kill_qemu(handle, name);
 }
 
 void MadeNodes::await_end(NodeId id, std::chrono::milliseconds deadline) const {
@@ -439,6 +443,8 @@ void MadeNodes::remove_domain(const std::string& name, Removal& removal) {
 void MadeNodes::remove_node(Node& node, Removal& removal) {
   if (is_vm()) {
     remove_domain(node.facts.name, removal);
+    // A daemon that was started again knows no domain that was to end with the connection to the last one.
+    if (const auto left = handle_of_qemu(node.process, node.facts.name)) { kill_qemu(left, node.facts.name); }
     if (vm_nic(node) == NicKind::tap) { delete_link(node.nic); }
   } else if (node.slice) {
     node.slice->destroy();

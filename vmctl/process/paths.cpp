@@ -85,16 +85,4 @@ std::string closed_to_qemu() {
   } catch (const Error& error) { return error.what(); }
 }
 
-fs::path sibling_program(std::string_view name) {
-  std::error_code failed;
-  const auto here = fs::read_symlink("/proc/self/exe", failed).parent_path();
-  // Beside us (a build tree), or where `cmake --install` puts helpers.
-  for (const auto& candidate : {here / name, here / "../libexec/virtrain" / name}) {
-    if (fs::exists(candidate)) { return candidate.lexically_normal(); }
-  }
-  throw Error(
-      "find " + std::string(name), ErrorCode::not_found,
-      "it should lie in " + here.string() + " or ../libexec/virtrain; build all targets or reinstall");
-}
-
 }  // namespace virtrain::vmctl

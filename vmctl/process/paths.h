@@ -20,8 +20,4 @@ bool is_open_to_all(std::filesystem::path folder);
 /// Why the QEMU of the system's libvirt, which runs as a user of its own unless qemu.conf says otherwise,
 /// could not reach images and logs in these folders; empty: it can.
 std::string closed_to_qemu();
-/// A program that ships with virtrain: beside this executable, else in ../libexec/virtrain. Throws
-/// Error(not_found).
-std::filesystem::path sibling_program(std::string_view name);
-
 }  // namespace virtrain::vmctl

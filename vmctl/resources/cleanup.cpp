@@ -54,8 +54,7 @@ void undo_and_forget(LeaseJournal& journal, const Effect& effect) {
   journal.undone(effect.id);
 }
 
-CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal,
-                    const MarkInterrupted& mark) {
+CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal) {
   CleanupResult result;
   std::set<std::string> failed_experiments;
   for (const auto& leftover : view.leftovers) {
@@ -85,16 +84,13 @@ CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJourna
   std::set<std::string> known;
   for (const auto& owner : view.dead_owners) {
     known.insert(owner.experiment);
-    // Marked first: a forgotten owner's experiment would read "running" for ever.
-    const bool marked = mark && mark(owner.results_db, owner.experiment);
-    if (journal != nullptr && marked && !failed_experiments.contains(owner.experiment)) {
-      journal->release_all(owner);
-    }
+    result.dead.push_back({owner.experiment, owner.results_db});
+    if (!failed_experiments.contains(owner.experiment)) { result.forgettable.push_back(owner); }
   }
   // With the journal lost the metadata still names the experiment, though not its database.
   for (const auto& leftover : view.leftovers) {
-    if (mark && !leftover.experiment.empty() && known.insert(leftover.experiment).second) {
-      mark("", leftover.experiment);
+    if (!leftover.experiment.empty() && known.insert(leftover.experiment).second) {
+      result.dead.push_back({leftover.experiment, ""});
     }
   }
   return result;

@@ -12,14 +12,15 @@ namespace virtrain::vmctl {
 struct CleanupResult {
   std::vector<Leftover> removed;
   std::vector<std::pair<Leftover, std::string>> failed;  ///< with the reason
+  std::vector<DeadRun> dead;                             ///< whose experiments are to be marked
+  std::vector<Owner> forgettable;                        ///< dead owners of whom nothing is left to remove
 };
 
 /// Undoes one effect of the journal and forgets it, else puts its device into quarantine and throws.
 void undo_and_forget(LeaseJournal& journal, const Effect& effect);
 
-/// Removes the leftovers of `view`, has the dead owners' experiments marked, and forgets in the journal the
-/// owners of whom nothing is left to remove or mark. Idempotent.
-CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal,
-                    const MarkInterrupted& mark = {});
+/// Removes the leftovers of `view`. Idempotent. Their owners stay in the journal until their experiments are
+/// marked: a forgotten owner's experiment would read "running" for ever.
+CleanupResult clean(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal* journal);
 
 }  // namespace virtrain::vmctl

@@ -229,7 +229,7 @@ Course run_steps(const Subject& subject, BisectArguments& arguments) {
     const auto scenario = scenario_of(subject, tried, arguments.limits, ratio);
     ScenarioRun run;
     try {
-      run = run_in_mode(scenario, arguments.options);
+      run = run_scenario(scenario, arguments.options);
     } catch (const Error& error) {
       if (course.steps.empty()) { throw; }
       // The results so far are printed all the same.
@@ -284,7 +284,6 @@ void bisect(BisectArguments& arguments, Cli& cli) {
   auto& options = arguments.options;
   options.experiment.command_line = cli.command_line;
   options.experiment.label = "bisect " + excerpt(subject.id);
-  enter_mode_of(first, options);
   course = run_steps(subject, arguments);
   print(answer(subject, course.search, course.steps));
   const bool verdict = course.search.end == SearchEnd::found || course.search.end == SearchEnd::nothing;

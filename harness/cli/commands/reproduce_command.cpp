@@ -67,8 +67,8 @@ std::string doctor_words(const ReproduceArguments& arguments) {
   if (arguments.inventory != "/") { return words; }
   const auto host = open_host();
   const auto inventory = host->inventory(false);
-  auto findings = host->examine(inventory, vmctl::best_mode(host->privileges()));
-  for (auto& finding : host->examine_devices(inventory)) { findings.push_back(std::move(finding)); }
+  auto findings = host->examine(vmctl::best_mode(host->privileges()));
+  for (auto& finding : host->examine_devices(std::nullopt)) { findings.push_back(std::move(finding)); }
   for (const auto& finding : findings) {
     const bool no_gpu = finding.id == "GPU-0" && finding.status == CheckStatus::skipped;
     if (blocks(finding) || no_gpu) {

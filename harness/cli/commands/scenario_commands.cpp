@@ -64,11 +64,10 @@ void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const
 }
 
 /// Warns about what `run` would refuse there, by the checks of a recorded host's devices.
-void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
-                              const vmctl::Inventory& inventory) {
+void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const Plan& plan) {
   const auto demands = device_demands(plan, scenario);
   if (demands.empty()) { return; }
-  for (const auto& finding : host.examine_devices(inventory, demands)) {
+  for (const auto& finding : host.examine_devices(demands)) {
     if (!blocks(finding)) { continue; }
     log::warning(
         fmt::format("run refuses this plan there: {}: {} ({})", finding.id, finding.found, finding.fix));
@@ -96,7 +95,7 @@ void print_plan(const PlanArguments& arguments) {
   if (mode) {
     say_what_this_host_gives(*host, scenario, plan, inventory, *mode);
   } else {
-    say_what_that_host_lacks(*host, scenario, plan, inventory);
+    say_what_that_host_lacks(*host, scenario, plan);
   }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);

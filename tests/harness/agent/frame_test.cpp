@@ -1,4 +1,4 @@
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 
 #include <random>
 
@@ -110,7 +110,7 @@ TEST_CASE("what is no frame of ours is refused in words") {
   CHECK_THAT(refusal("GET / HTTP/1.1\r\n\r\n"), Contains("wrong magic number"));
   CHECK_THAT(refusal(raw(R"({"type":"ping","id":1})", "", 2)),
              Contains("the peer speaks version 2, this side 1"));
-  CHECK_THAT(refusal(raw(R"({"type":"ping","id":1})", "", 1, 1)), Contains("reserved bytes"));
+  CHECK_THAT(refusal(raw(R"({"type":"ping","id":1})", "", 1, 1)), Contains("a frame of another kind"));
   for (const char* json : {"", "[]", "null", "1", "{", "{}}", "{\"type\":\"a\",}", "\"type\"",
                            "{\"type\":\"\xff\"}", "{\"type\":NaN}"}) {
     CHECK_THAT(refusal(raw(json)), Contains("is not JSON") || Contains("not a JSON object"));

@@ -18,6 +18,7 @@
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
+#include "tests/support/framed_host.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::harness {
@@ -26,6 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using test::Contains;
 using test::FakeHost;
+using test::FramedHost;
 using test::StreamFault;
 using Strings = std::vector<std::string>;
 namespace fs = std::filesystem;
@@ -76,7 +78,8 @@ class Experiment {
     options.progress = [this](const Progress& progress) {
       if (on_stage) { on_stage(progress.now, std::stoi(progress.trial.substr(1))); }
     };
-    outcome = run_experiment(host, decoded, plan, database(), options);
+    FramedHost framed(host);
+    outcome = run_experiment(framed.client(), decoded, plan, database(), options);
   }
   fs::path database() const { return folder.path / "results.db"; }
 

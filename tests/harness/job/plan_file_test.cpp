@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 #include "harness/job/tenant_job.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/temporary_folder.h"

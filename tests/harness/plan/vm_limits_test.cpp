@@ -6,7 +6,7 @@
 #include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
-#include "vmctl/api/local_host.h"
+#include "vmctl/host/local_host.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -29,7 +29,7 @@ Scenario limited_scenario(int nodes, const std::string& guest, const std::string
 
 std::string xml_of_this_host(const vmctl::NodeGroupSpec& group, std::size_t tenant, std::size_t node,
                              vmctl::NodeId number) {
-  return vmctl::local_host()->planned_xml(group, tenant, node, number, false);
+  return vmctl::LocalHost("/").planned_xml(group, tenant, node, number, false);
 }
 
 }  // namespace

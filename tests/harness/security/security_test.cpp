@@ -16,7 +16,7 @@
 #include "harness/trial/live_nodes.h"
 #include "tests/support/canary_lines.h"
 #include "tests/support/catch.h"
-#include "vmctl/api/local_host.h"
+#include "vmctl/host/local_host.h"
 
 using namespace virtrain;
 using namespace virtrain::harness;
@@ -395,7 +395,7 @@ TEST_CASE("what a run that is killed tells is read back as it was told") {
 }
 
 TEST_CASE("a run that was to be killed and ends otherwise says why") {
-  const auto host = vmctl::local_host();
+  const auto host = std::make_unique<vmctl::LocalHost>("/");
   const auto run = [&](const std::string& script) { return kill_a_run(*host, {"sh", "-c", script}); };
   CHECK_THAT(run("echo 20261120t083012-7f3a2b >&2; echo the cores are busy >&2; exit 75").failure,
              Contains("exit status 75: the cores are busy"));

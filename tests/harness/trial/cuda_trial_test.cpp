@@ -15,7 +15,7 @@
 #include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
-#include "vmctl/api/local_host.h"
+#include "vmctl/host/local_host.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/machine/inventory.h"
 
@@ -149,7 +149,7 @@ class OneTrial {
   asio::io_context io_;
   asio::thread_pool pool_{2};
   StopSource stop_{io_};
-  const std::unique_ptr<vmctl::Host> host_ = vmctl::local_host();
+  const std::unique_ptr<vmctl::Host> host_ = std::make_unique<vmctl::LocalHost>("/");
   Scenario scenario_;
   Plan plan_;
   std::vector<fs::path> caches_;

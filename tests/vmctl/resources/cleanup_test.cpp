@@ -86,6 +86,22 @@ Owner dead_owner(const std::string& experiment) {
   return owner;
 }
 
+using Mark = std::function<bool(const std::string& database, const std::string& experiment)>;
+
+/// As `virtrain clean` does it: owners are forgotten once their experiments are marked.
+CleanupResult clean_and_mark(const CleanupView& view, Hypervisor* hypervisor, LeaseJournal& journal,
+                             const Mark& mark) {
+  auto result = clean(view, hypervisor, &journal);
+  std::set<std::string> marked;
+  for (const auto& run : result.dead) {
+    if (mark(run.database, run.experiment)) { marked.insert(run.experiment); }
+  }
+  for (const auto& owner : result.forgettable) {
+    if (marked.contains(owner.experiment)) { journal.release_all(owner); }
+  }
+  return result;
+}
+
 TEST_CASE(
     "domains and networks: ours by mark or name are leftovers, a live owner's are in use, others nobody's "
     "business") {
@@ -141,7 +157,7 @@ TEST_CASE(
     const auto mark = [&](const std::string& database, const std::string& experiment) {
       return marked.emplace(database, experiment).second;
     };
-    const auto result = clean(domains_only, &libvirt, &journal, mark);
+    const auto result = clean_and_mark(domains_only, &libvirt, journal, mark);
     CHECK(result.failed.empty());
     CHECK(libvirt.all_domains.size() == 4);
     CHECK(marked == std::set<std::pair<std::string, std::string>>{{"/results/dead.db", "dead"}, {"", lost}});
@@ -163,14 +179,14 @@ TEST_CASE("an owner is forgotten once its experiment is marked, not before") {
   const auto one_is_busy = [](const std::string&, const std::string& experiment) {
     return experiment != "busy";
   };
-  clean(view, nullptr, &journal, one_is_busy);
+  clean_and_mark(view, nullptr, journal, one_is_busy);
   REQUIRE(journal.owners().size() == 1);
   CHECK(journal.owners()[0].experiment == "busy");
   CHECK(journal.owners()[0].results_db == "/results/busy.db");
   clean(view, nullptr, &journal);  // nobody to mark it
   CHECK(journal.owners().size() == 1);
   journal.acquire(this_process("next", ""), {"core:9003"});  // what it held is free all the same
-  clean(view, nullptr, &journal, [](const auto&, const auto&) { return true; });
+  clean_and_mark(view, nullptr, journal, [](const auto&, const auto&) { return true; });
   REQUIRE(journal.owners().size() == 1);
   CHECK(journal.owners()[0].experiment == "next");
 }
@@ -185,10 +201,10 @@ TEST_CASE("how a device was stays in the journal while a live run has it") {
   view.dead_owners = journal.owners();
   view.in_use = {{EffectKind::binding, "0000:41:00.0", "dead", "bound to vfio-pci", effect}};
   const auto marked = [](const auto&, const auto&) { return true; };
-  clean(view, nullptr, &journal, marked);
+  clean_and_mark(view, nullptr, journal, marked);
   CHECK(journal.owners().size() == 1);
   view.in_use[0].effect->owner = this_process("live", "");
-  clean(view, nullptr, &journal, marked);
+  clean_and_mark(view, nullptr, journal, marked);
   CHECK(journal.owners().empty());
 }
 
@@ -219,11 +235,11 @@ TEST_CASE("what another clean has put back since the search is not put back agai
   const auto marked = [](const auto&, const auto&) { return true; };
   SECTION("struck off") {
     journal.undone(id);
-    CHECK(clean(view, nullptr, &journal, marked).failed.empty());
+    CHECK(clean_and_mark(view, nullptr, journal, marked).failed.empty());
   }
   SECTION("taken over") {
     journal.intent(this_process("next", ""), EffectKind::device_settings, effect.name, "{}");
-    const auto result = clean(view, nullptr, &journal, marked);
+    const auto result = clean_and_mark(view, nullptr, journal, marked);
     REQUIRE(result.failed.size() == 1);
     CHECK_THAT(result.failed[0].second, virtrain::test::Contains("experiment next has it now"));
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -17,6 +19,7 @@ struct PciLink {
   int width = 0;
   bool operator==(const PciLink&) const = default;
 };
+BOOST_DESCRIBE_STRUCT(PciLink, (), (speed, width))
 
 /// A memory region of a device.
 struct Bar {
@@ -26,6 +29,7 @@ struct Bar {
   bool is_64bit = false;
   bool is_prefetchable = false;
 };
+BOOST_DESCRIBE_STRUCT(Bar, (), (index, address, bytes, is_64bit, is_prefetchable))
 
 /// One PCI function as sysfs shows it (Documentation/ABI/testing/sysfs-bus-pci).
 struct PciFunction {
@@ -59,6 +63,11 @@ struct PciFunction {
   bool is_dead() const { return vendor == "0xffff"; }
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };
+BOOST_DESCRIBE_STRUCT(PciFunction, (),
+                      (address, vendor, device, class_code, driver, driver_override, numa_node, bridges,
+                       root_complex, link, link_possible, bars, reset_methods, power_state, iommu_group,
+                       iommu_group_members, physical_function, virtual_functions, virtual_functions_possible,
+                       virtual_function_offset, virtual_function_stride, folder))
 
 /// "0000:41:00" of "0000:41:00.5": functions of one slot are of one card.
 std::string slot_of(const std::string& address);

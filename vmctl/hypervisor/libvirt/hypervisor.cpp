@@ -144,10 +144,11 @@ class LibvirtHypervisor final : public Hypervisor {
     });
   }
 
+  /// It ends with the connection, and so with this process, however that ends.
   void create_domain(const DomainSpec& spec) override {
     call("start domain " + spec.name, create_deadline(deadlines_, spec),
          [xml = domain_xml(spec)](const ConnectionHandle& c, const auto& op) {
-           const DomainHandle domain(virDomainCreateXML(c.get(), xml.c_str(), VIR_DOMAIN_NONE));
+           const DomainHandle domain(virDomainCreateXML(c.get(), xml.c_str(), VIR_DOMAIN_START_AUTODESTROY));
            if (!domain) { throw_libvirt_error(op); }
          });
   }

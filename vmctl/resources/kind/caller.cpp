@@ -12,7 +12,7 @@ Caller this_caller() {
   Caller caller;
   caller.user = ::geteuid();
   for (const auto& process : all_processes()) {
-    if (process.name != "virtrain") { continue; }
+    if (process.name != "virtrain" && process.name != "virtrain-host") { continue; }
     const auto user = user_of(process.pid);
     if (user && *user != 0 && *user != caller.user) { caller.other_harnesses.insert(*user); }
   }

@@ -39,13 +39,13 @@ void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords
   }
 }
 
-/// Marks experiments interrupted, as vmctl::MarkInterrupted has it.
+/// Marks experiments interrupted in their results databases.
 class Marker {
  public:
   /// `database`: of experiments whose database the journal does not tell; empty: none.
   explicit Marker(std::filesystem::path database) : database_(std::move(database)) {}
 
-  /// In a database that is gone there is nothing to mark.
+  /// False: it still has to be marked. In a database that is gone there is nothing to mark.
   bool mark(const std::filesystem::path& known_database, const std::string& experiment) {
     asked_.insert(experiment);
     const auto& database = known_database.empty() ? database_ : known_database;
@@ -130,9 +130,12 @@ void clean(const CleanArguments& arguments, Cli& cli) {
     return;
   }
   Marker marker(arguments.database);
-  const auto result = host->clean([&](const std::string& database, const std::string& experiment) {
-    return marker.mark(database, experiment);
-  });
+  const auto result = host->clean();
+  std::vector<std::string> marked;
+  for (const auto& run : result.dead) {
+    if (marker.mark(run.database, run.experiment)) { marked.push_back(run.experiment); }
+  }
+  host->forget(marked);
   marker.mark_named(arguments.experiment, found);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {

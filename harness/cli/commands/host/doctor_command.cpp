@@ -239,7 +239,7 @@ void answer_for_vms(const std::vector<Finding>& host, const std::vector<Finding>
 }
 
 /// A row of a check, in words.
-results::Table checks_table(const std::vector<std::pair<CheckRow, const char*>>& rows) {
+results::Table checks_table(const std::vector<std::pair<CheckDescription, const char*>>& rows) {
   results::Table table;
   table.columns = {{"id", "check"},
                    {.key = "holds", .head = "what has to hold", .wraps = true},
@@ -255,13 +255,13 @@ results::Table checks_table(const std::vector<std::pair<CheckRow, const char*>>&
 }
 
 /// A row of a check, and when it is made.
-using KnownCheck = std::pair<CheckRow, const char*>;
+using KnownCheck = std::pair<CheckDescription, const char*>;
 
 /// All checks, those of trials last.
 std::vector<KnownCheck> known_checks(vmctl::Host& host) {
   std::vector<KnownCheck> rows;
   for (const auto& row : host.checks()) { rows.emplace_back(row, "before a run"); }
-  for (const auto& rule : validity_rules()) { rows.emplace_back(rule, "in each trial"); }
+  for (const auto& rule : validity_rules()) { rows.emplace_back(description_of(rule), "in each trial"); }
   return rows;
 }
 
@@ -296,8 +296,8 @@ struct Examined {
 
 Examined examined(vmctl::Host& host, bool is_recorded) {
   Examined found{host.inventory(false), {}, {}};
-  if (!is_recorded) { found.of_host = host.examine(found.inventory, vmctl::best_mode(host.privileges())); }
-  found.of_devices = host.examine_devices(found.inventory);
+  if (!is_recorded) { found.of_host = host.examine(vmctl::best_mode(host.privileges())); }
+  found.of_devices = host.examine_devices(std::nullopt);
   return found;
 }
 

@@ -1,4 +1,4 @@
-#include "harness/agent/frame.h"
+#include "common/frames/frame.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,8 @@
 #include "common/error.h"
 #include "common/text/json.h"
 
-namespace virtrain::harness {
+namespace virtrain {
 namespace {
-
-/// Whoever prints or walks a message recurses no deeper.
-constexpr JsonLimits message_limits{.bytes = max_json_bytes, .depth = max_json_depth, .values = 10'000};
 
 Error protocol_error(std::string message) {
   return Error("read frame", ErrorCode::protocol, std::move(message));
@@ -36,20 +33,21 @@ Integer get(std::string_view bytes, std::size_t at) {
 
 }  // namespace
 
-std::string encode(const Frame& frame) {
+std::string encode(const Frame& frame, const FrameLimits& limits) {
   // Hostile bytes inside strings (a process's name, say) must not make the frame itself unreadable.
-  const std::string json = frame.message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  if (json.size() > max_json_bytes || frame.body.size() > max_body_bytes) {
+  const std::string json =
+      frame.stream ? "" : frame.message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  if (json.size() > limits.json_bytes || frame.body.size() > max_body_bytes) {
     throw Error("write frame", ErrorCode::protocol,
                 fmt::format("{} + {} bytes are over the limits {} + {}", json.size(), frame.body.size(),
-                            max_json_bytes, max_body_bytes));
+                            limits.json_bytes, max_body_bytes));
   }
   std::string bytes;
   bytes.reserve(frame_header_bytes + json.size() + frame.body.size());
   put(bytes, frame_magic);
   put(bytes, protocol_version);
-  put(bytes, std::uint16_t{0});
-  put(bytes, static_cast<std::uint32_t>(json.size()));
+  put(bytes, frame.stream ? stream_kind : message_kind);
+  put(bytes, frame.stream.value_or(static_cast<std::uint32_t>(json.size())));
   put(bytes, static_cast<std::uint32_t>(frame.body.size()));
   bytes += json;
   bytes += frame.body;
@@ -71,20 +69,30 @@ std::optional<Frame> FrameDecoder::next() {
   if (const auto version = get<std::uint16_t>(rest, 4); version != protocol_version) {
     throw protocol_error(fmt::format("the peer speaks version {}, this side {}", version, protocol_version));
   }
-  if (get<std::uint16_t>(rest, 6) != 0) { throw protocol_error("reserved bytes are not zero"); }
-  const std::size_t json_bytes = get<std::uint32_t>(rest, 8);
+  const auto kind = get<std::uint16_t>(rest, 6);
+  const bool is_of_stream = limits_.has_streams && kind == stream_kind;
+  if (!is_of_stream && kind != message_kind) { throw protocol_error("a frame of another kind"); }
+  const auto first = get<std::uint32_t>(rest, 8);
+  const std::size_t json_bytes = is_of_stream ? 0 : first;
   const std::size_t body_bytes = get<std::uint32_t>(rest, 12);
-  if (json_bytes > max_json_bytes || body_bytes > max_body_bytes) {
+  if (json_bytes > limits_.json_bytes || body_bytes > max_body_bytes) {
     throw protocol_error(fmt::format("{} + {} bytes are over the limits", json_bytes, body_bytes));
   }
   const std::size_t total = frame_header_bytes + json_bytes + body_bytes;
   if (rest.size() < total) { return std::nullopt; }
 
   Frame frame;
-  frame.message = parse_json(rest.substr(frame_header_bytes, json_bytes), "read frame", ErrorCode::protocol,
-                             message_limits);
-  if (!frame.message.is_object()) { throw protocol_error("the message is not a JSON object"); }
-  string_field(frame.message, "type");
+  if (is_of_stream) {
+    frame.stream = first;
+  } else {
+    // Whoever prints or walks a message recurses no deeper.
+    const JsonLimits limits{
+        .bytes = limits_.json_bytes, .depth = max_json_depth, .values = limits_.json_values};
+    frame.message =
+        parse_json(rest.substr(frame_header_bytes, json_bytes), "read frame", ErrorCode::protocol, limits);
+    if (!frame.message.is_object()) { throw protocol_error("the message is not a JSON object"); }
+    string_field(frame.message, "type");
+  }
   frame.body = rest.substr(frame_header_bytes + json_bytes, body_bytes);
   frame.wire_bytes = total;
   taken_ += total;
@@ -109,4 +117,4 @@ std::int64_t integer_field(const nlohmann::json& message, const char* name) {
   return found->get<std::int64_t>();
 }
 
-}  // namespace virtrain::harness
+}  // namespace virtrain

@@ -1,0 +1,313 @@
+#include "harness/hosts/host_client.h"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "common/error.h"
+#include "common/frames/frame_link.h"
+#include "common/system/log.h"
+#include "common/text/printable.h"
+#include "common/version.h"
+#include "vmctl/api/protocol/calls.h"
+#include "vmctl/api/protocol/messages.h"
+
+namespace virtrain::harness {
+namespace {
+
+using namespace vmctl;
+using nlohmann::json;
+
+constexpr std::chrono::seconds greeting_deadline{30};
+/// How long a host process may take to undo what a failed run has left there, and how often it is looked at.
+constexpr std::chrono::minutes undo_deadline{5};
+constexpr std::chrono::milliseconds look_interval{2};
+
+Error error_of(const HostFailure& failure) {
+  return {failure.operation, failure.code, failure.message};
+}
+
+class HostClient final : public Host {
+ public:
+  explicit HostClient(HostProcess process)
+      : pid_(process.pid),
+        link_(io_, std::move(process.in), std::move(process.out),
+              {.message = [this](const json& message) { take(message); },
+               .end = [this](const std::string& why) { lose(why); }}) {
+    auto greeted = greeting_.get_future();
+    link_.send(to_json(Hello{virtrain_version, protocol_digest()}));
+    link_.start();
+    thread_ = std::thread([this] { io_.run(); });
+    try {
+      if (greeted.wait_for(greeting_deadline) != std::future_status::ready) {
+        throw Error("talk to virtrain-host", ErrorCode::timeout, "it said nothing within 30 s");
+      }
+      greeted.get();
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+
+  ~HostClient() override { stop(); }
+
+  Inventory inventory(bool with_users) override { return ask<&Host::inventory>(with_users); }
+  std::map<std::string, std::string> fingerprint() override { return ask<&Host::fingerprint>(); }
+  DeviceListing devices() override { return ask<&Host::devices>(); }
+  std::vector<int> numa_nodes_of(const std::vector<int>& cores) override {
+    return ask<&Host::numa_nodes_of>(cores);
+  }
+  HostAddresses addresses() override { return ask<&Host::addresses>(); }
+  std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
+                          bool emulated) override {
+    return ask<&Host::planned_xml>(group, tenant, node, number, emulated);
+  }
+  std::string nccl_topology_of(const std::string& xml) override { return ask<&Host::nccl_topology_of>(xml); }
+  std::string domain_xml_of(const std::string& domain) override { return ask<&Host::domain_xml_of>(domain); }
+  std::filesystem::path log_root() override { return ask<&Host::log_root>(); }
+  void record(const std::filesystem::path& folder) override { ask<&Host::record>(folder); }
+
+  std::vector<Finding> examine(HostMode mode) override { return ask<&Host::examine>(mode); }
+  std::vector<CheckDescription> checks() override { return ask<&Host::checks>(); }
+  std::vector<Finding> examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) override {
+    return ask<&Host::examine_devices>(demands);
+  }
+  Privileges privileges() override { return ask<&Host::privileges>(); }
+  std::string lacks_user_namespaces() override { return ask<&Host::lacks_user_namespaces>(); }
+  std::string lacks_system_libvirt() override { return ask<&Host::lacks_system_libvirt>(); }
+  std::string closed_to_qemu() override { return ask<&Host::closed_to_qemu>(); }
+  std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) override {
+    return ask<&Host::lacks_limits>(kind, limits);
+  }
+  void check_guest(const GuestSpec& guest) override { ask<&Host::check_guest>(guest); }
+  CudaHost look_at_cuda(const std::string& trainer) override { return ask<&Host::look_at_cuda>(trainer); }
+
+  std::filesystem::path begin(const RunSpec& run) override { return ask<&Host::begin>(run); }
+  void acquire(const std::vector<std::string>& resources) override { ask<&Host::acquire>(resources); }
+  void end(bool stored) override { ask<&Host::end>(stored); }
+  ImageFacts make_image(const ImageSpec& spec) override { return ask<&Host::make_image>(spec); }
+  void cancel() override { tell<&Host::cancel>(); }
+
+  void keep_services_away(const std::vector<DeviceGrant>& grants) override {
+    ask<&Host::keep_services_away>(grants);
+  }
+  std::size_t lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) override {
+    return ask<&Host::lend>(grants, cards);
+  }
+  void set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) override {
+    ask<&Host::set>(grants, wanted);
+  }
+  std::vector<std::string> give_back() override { return ask<&Host::give_back>(); }
+  std::vector<std::string> end_lending() override { return ask<&Host::end_lending>(); }
+
+  NodeGroup plan_nodes(const NodeGroupSpec& spec) override { return ask<&Host::plan_nodes>(spec); }
+  void make_networks(NodeGroupId group) override { ask<&Host::make_networks>(group); }
+  NodeStream start(NodeId node) override;
+  NodeCounters counters(NodeId node) override { return ask<&Host::counters>(node); }
+  std::chrono::nanoseconds waiting_time(NodeId node) override { return ask<&Host::waiting_time>(node); }
+  std::string last_words(NodeId node) override { return ask<&Host::last_words>(node); }
+  void kill(NodeId node) override { ask<&Host::kill>(node); }
+  void await_end(NodeId node) override { ask<&Host::await_end>(node); }
+  GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                               const std::string& peers) override {
+    return ask<&Host::check_topology>(node, guest, peers);
+  }
+  Removal remove(NodeGroupId group) override { return ask<&Host::remove>(group); }
+
+  void watch_devices(const std::vector<std::string>& addresses) override {
+    ask<&Host::watch_devices>(addresses);
+  }
+  void look_at_devices() override { ask<&Host::look_at_devices>(); }
+  DeviceEvidence watched() override { return ask<&Host::watched>(); }
+
+  std::vector<std::filesystem::path> plant(const Canary& canary) override {
+    return ask<&Host::plant>(canary);
+  }
+  void remove_planted() override { ask<&Host::remove_planted>(); }
+  std::uint64_t plant_in_memory(const Canary& canary) override { return ask<&Host::plant_in_memory>(canary); }
+  SearchReport search_leftovers(const std::vector<Canary>& canaries, const Canary& control) override {
+    return ask<&Host::search_leftovers>(canaries, control);
+  }
+  ModeReport check_modes() override { return ask<&Host::check_modes>(); }
+
+  Leftovers leftovers(const std::string& libvirt, const std::string& experiment) override {
+    return ask<&Host::leftovers>(libvirt, experiment);
+  }
+  Cleaned clean() override { return ask<&Host::clean>(); }
+  void forget(const std::vector<std::string>& experiments) override { ask<&Host::forget>(experiments); }
+  bool lift_quarantine(const std::string& address) override { return ask<&Host::lift_quarantine>(address); }
+
+ private:
+  /// The answer to a call, and the local end of the stream that came with it.
+  struct Answer {
+    json value;
+    UniqueFd stream;
+  };
+
+  template <auto method, typename... Argument>
+  json call_of(std::int64_t id, const Argument&... argument) const {
+    using Arguments = typename CallOf<decltype(method)>::Arguments;
+    static_assert(std::is_constructible_v<Arguments, const Argument&...>);
+    return to_json(HostCall{id, call_name<method>, json::array({wire::write(argument)...})});
+  }
+
+  template <auto method, typename... Argument>
+  Answer answer_to(const Argument&... argument) {
+    std::promise<Answer> promise;
+    auto answer = promise.get_future();
+    std::int64_t id = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!lost_.empty()) { throw lost(call_name<method>); }
+      id = next_++;
+      waiting_.emplace(id, std::pair(call_name<method>, std::move(promise)));
+    }
+    link_.send(call_of<method>(id, argument...));
+    return answer.get();
+  }
+
+  template <auto method, typename... Argument>
+  typename CallOf<decltype(method)>::Result ask(const Argument&... argument) {
+    using Result = typename CallOf<decltype(method)>::Result;
+    const auto answer = answer_to<method>(argument...);
+    if constexpr (!std::is_void_v<Result>) { return wire::read<Result>(answer.value, call_name<method>); }
+  }
+
+  /// Nobody waits for the answer.
+  template <auto method>
+  void tell() {
+    link_.send(call_of<method>(0));
+  }
+
+  Error lost(const char* call) const {
+    return {fmt::format("call {} of the host", call), ErrorCode::io,
+            fmt::format(
+                "virtrain-host is gone: {} (what it had made it removes by itself; virtrain clean --verify "
+                "shows whether something is left)",
+                lost_)};
+  }
+
+  // On the link's thread.
+  void take(const json& message);
+  void lose(const std::string& why);
+  void greet(const Hello& hello);
+  void fail(const HostFailure& failure);
+  /// The promise of a call that is answered now; nothing of one that nobody waits for.
+  std::optional<std::promise<Answer>> taken(std::int64_t id);
+  /// Ends the connection, and waits for the process.
+  void stop();
+
+  const pid_t pid_;
+  boost::asio::io_context io_;
+  FrameLink link_;
+  std::thread thread_;
+  std::promise<void> greeting_;
+  bool is_greeted_ = false;
+  std::mutex mutex_;
+  std::string lost_;  ///< why the host is gone; empty: it is not
+  std::int64_t next_ = 1;
+  std::map<std::int64_t, std::pair<const char*, std::promise<Answer>>> waiting_;
+};
+
+NodeStream HostClient::start(NodeId node) {
+  auto answer = answer_to<&Host::start>(node);
+  auto started = wire::read<NodeStream>(answer.value, "start");
+  started.agent = std::move(answer.stream);
+  return started;
+}
+
+void HostClient::take(const json& message) {
+  const auto type = string_field(message, "type");
+  if (type == Hello::type) { return greet(message_of<Hello>(message)); }
+  if (type == HostLog::type) {
+    const auto line = message_of<HostLog>(message);
+    return log::write(line.level, line.message, line.fields);
+  }
+  if (type == HostFailure::type) { return fail(message_of<HostFailure>(message)); }
+  if (type != HostAnswer::type) {
+    throw Error("read a message of the host protocol", ErrorCode::protocol,
+                fmt::format("'{}' is not expected", excerpt(type, 64)));
+  }
+  auto answer = message_of<HostAnswer>(message);
+  auto promise = taken(answer.id);
+  if (!promise) { return; }
+  Answer given{std::move(answer.value), {}};
+  if (answer.stream) {
+    auto [ours, theirs] = make_socketpair();
+    link_.open(*answer.stream, std::move(theirs));
+    given.stream = std::move(ours);
+  }
+  promise->set_value(std::move(given));
+}
+
+void HostClient::fail(const HostFailure& failure) {
+  if (failure.id == 0 && !is_greeted_) { return lose(failure.message); }
+  if (auto promise = taken(failure.id)) {
+    promise->set_exception(std::make_exception_ptr(error_of(failure)));
+  }
+}
+
+std::optional<std::promise<HostClient::Answer>> HostClient::taken(std::int64_t id) {
+  const std::lock_guard lock(mutex_);
+  const auto found = waiting_.find(id);
+  if (found == waiting_.end()) { return std::nullopt; }
+  auto promise = std::move(found->second.second);
+  waiting_.erase(found);
+  return promise;
+}
+
+void HostClient::greet(const Hello& hello) {
+  if (std::exchange(is_greeted_, true)) { return; }
+  try {
+    require_same_build("virtrain-host", hello.version, hello.digest);
+    greeting_.set_value();
+  } catch (const Error&) { greeting_.set_exception(std::current_exception()); }
+}
+
+void HostClient::lose(const std::string& why) {
+  std::map<std::int64_t, std::pair<const char*, std::promise<Answer>>> waiting;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!lost_.empty()) { return; }
+    lost_ = why;
+    waiting = std::move(waiting_);
+  }
+  if (!std::exchange(is_greeted_, true)) {
+    greeting_.set_exception(std::make_exception_ptr(Error("talk to virtrain-host", ErrorCode::io, why)));
+  }
+  for (auto& [id, call] : waiting) { call.second.set_exception(std::make_exception_ptr(lost(call.first))); }
+}
+
+void HostClient::stop() {
+  boost::asio::post(io_, [this] { link_.end("this side ended"); });
+  if (thread_.joinable()) { thread_.join(); }
+  if (pid_ <= 0) { return; }
+  const auto end = std::chrono::steady_clock::now() + undo_deadline;
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > end) {
+      log::warning("virtrain-host still undoes what the run has left; see: virtrain clean --verify",
+                   {{"pid", pid_}});
+      return;
+    }
+    std::this_thread::sleep_for(look_interval);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Host> host_client(HostProcess process) {
+  return std::make_unique<HostClient>(std::move(process));
+}
+
+std::unique_ptr<Host> local_host(const HostRequest& request) {
+  return host_client(start_host(request));
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <fcntl.h>
+
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/files/unique_fd.h"
+#include "harness/hosts/host_client.h"
+#include "vmctl/host/host_server.h"
+
+namespace virtrain::test {
+
+inline UniqueFd another(const UniqueFd& fd) {
+  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
+}
+
+/// A host behind real frames: its server on a thread of this process, and a client of it.
+class FramedHost {
+ public:
+  explicit FramedHost(vmctl::Host& host) {
+    auto [ours, theirs] = make_socketpair();
+    server_ = std::make_unique<vmctl::HostServer>(host, another(theirs), std::move(theirs));
+    thread_ = std::thread([this] { why_ = server_->run(); });
+    try {
+      client_ = harness::host_client({another(ours), std::move(ours), -1});
+    } catch (...) {
+      end();
+      throw;
+    }
+  }
+  ~FramedHost() { end(); }
+  FramedHost(const FramedHost&) = delete;
+  FramedHost& operator=(const FramedHost&) = delete;
+
+  vmctl::Host& client() { return *client_; }
+  vmctl::HostServer& server() { return *server_; }
+  /// The coordinator goes; returns, once all is undone, why the server ended.
+  std::string end() {
+    client_.reset();
+    if (thread_.joinable()) { thread_.join(); }
+    return why_;
+  }
+
+ private:
+  std::unique_ptr<vmctl::HostServer> server_;
+  std::thread thread_;
+  std::unique_ptr<vmctl::Host> client_;
+  std::string why_;
+};
+
+}  // namespace virtrain::test

@@ -1,0 +1,144 @@
+#include "vmctl/host/host_server.h"
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+
+#include <csignal>
+#include <string_view>
+#include <utility>
+
+#include "common/error.h"
+#include "common/text/printable.h"
+#include "common/version.h"
+#include "vmctl/api/protocol/calls.h"
+#include "vmctl/host/host_calls.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+namespace asio = boost::asio;
+using nlohmann::json;
+
+/// Calls that block at one time: a coordinator makes at most a handful.
+constexpr std::size_t most_calls = 16;
+
+json failure(std::int64_t id, const Error& error) {
+  return to_json(HostFailure{id, error.code(), error.operation(), error.message()});
+}
+
+}  // namespace
+
+HostServer::HostServer(Host& host, UniqueFd in, UniqueFd out, LinkTimes times)
+    : host_(host),
+      pool_(most_calls),
+      link_(io_, std::move(in), std::move(out),
+            {.message = [this](const json& message) { take(message); },
+             .end =
+                 [this](const std::string& why) {
+                   ended_ = why;
+                   io_.stop();
+                 }},
+            times) {}
+
+std::string HostServer::run() {
+  link_.send(to_json(Hello{virtrain_version, protocol_digest()}));
+  link_.start();
+  io_.run();
+  undo();
+  return ended_;
+}
+
+/// They are handled, for what is ignored stays ignored in programs that are started.
+void HostServer::heed_signals() {
+  ends_.add(SIGTERM);
+  ends_.async_wait([this](const auto& failed, int) {
+    if (!failed) { link_.end("SIGTERM"); }
+  });
+  for (const int signal : {SIGINT, SIGHUP}) { ignored_.add(signal); }
+}
+
+void HostServer::stop(const std::string& why) {
+  asio::post(io_, [this, why] { link_.end(why); });
+}
+
+void HostServer::log(log::Level level, std::string_view message, const json& fields) {
+  link_.send(to_json(HostLog{level, std::string(message), fields}));
+}
+
+void HostServer::take(const json& message) {
+  const auto type = string_field(message, "type");
+  if (type == Hello::type) { return greet(message_of<Hello>(message)); }
+  if (type != HostCall::type || !is_greeted_) {
+    throw Error("read a message of the host protocol", ErrorCode::protocol,
+                fmt::format("'{}' is not expected now", excerpt(type, 64)));
+  }
+  auto call = message_of<HostCall>(message);
+  if (call.call == call_name<&Host::cancel>) { return answer(call); }  // never behind others
+  asio::post(pool_, [this, call = std::move(call)] { answer(call); });
+}
+
+void HostServer::greet(const Hello& hello) {
+  try {
+    require_same_build("virtrain", hello.version, hello.digest);
+    is_greeted_ = true;
+  } catch (const Error& error) { link_.send(failure(0, error)); }
+}
+
+void HostServer::answer(const HostCall& call) {
+  try {
+    note_before(call.call);
+    auto made = make_call(host_, call.call, call.arguments);
+    note_after(call, made.value);
+    HostAnswer told{call.id, std::move(made.value), {}};
+    if (!made.stream) { return link_.send(to_json(told)); }
+    told.stream = static_cast<std::uint32_t>(call.arguments[0].get<NodeId>());
+    link_.open(*told.stream, std::move(made.stream), to_json(told));
+  } catch (const Error& error) { link_.send(failure(call.id, error)); } catch (const std::exception& error) {
+    link_.send(failure(call.id, Error("call " + call.call, ErrorCode::io, error.what())));
+  }
+}
+
+// --- what a coordinator that goes leaves to be undone
+
+void HostServer::note_before(const std::string& call) {
+  const std::lock_guard lock(mutex_);
+  began_ = began_ || call == call_name<&Host::begin>;
+  lends_ = lends_ || call == call_name<&Host::lend> || call == call_name<&Host::set> ||
+           call == call_name<&Host::keep_services_away>;
+  planted_ = planted_ || call == call_name<&Host::plant> || call == call_name<&Host::plant_in_memory>;
+}
+
+void HostServer::note_after(const HostCall& call, const json& value) {
+  const std::lock_guard lock(mutex_);
+  if (call.call == call_name<&Host::plan_nodes>) { groups_.insert(value["id"].get<NodeGroupId>()); }
+  if (call.call == call_name<&Host::remove>) { groups_.erase(call.arguments[0].get<NodeGroupId>()); }
+  if (call.call == call_name<&Host::end>) { began_ = lends_ = planted_ = false; }
+}
+
+void HostServer::undo() {
+  host_.cancel();
+  pool_.join();
+  if (!began_) { return; }
+  const auto attempt = [](const char* what, const auto& work) {
+    try {
+      work();
+    } catch (const std::exception& error) {
+      log::error("not undone after the coordinator had gone; run: virtrain clean",
+                 {{"what", what}, {"reason", error.what()}});
+    }
+  };
+  for (const auto group : groups_) {
+    attempt("nodes", [&] { host_.remove(group); });
+  }
+  if (planted_) {
+    attempt("planted files", [&] { host_.remove_planted(); });
+  }
+  if (lends_) {
+    attempt("devices", [&] { host_.give_back(); });
+    attempt("services", [&] { host_.end_lending(); });
+  }
+  // The experiment still reads "running": `clean` marks it, by the journal.
+  attempt("leases", [&] { host_.end(false); });
+}
+
+}  // namespace virtrain::vmctl
