@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 constexpr std::size_t read_bytes = 256U << 10;
-/// What was read of a stream is told in steps, not with each read.
+/// Credit for a stream goes back in steps, not with each read.
 constexpr std::size_t credit_step = stream_window / 4;
 
 std::string frame_of(nlohmann::json message) {
@@ -166,7 +166,7 @@ void FrameLink::beat() {
   timer_.expires_after(times_.beat);
   timer_.async_wait([this, alive = alive_](const error_code& failed) {
     if (failed || !*alive || ended_) { return; }
-    // What this process itself slept through, stopped or starved, may lie in the socket unread.
+    // This process may have slept, stopped or starved: then the other side's words lie unread in the socket.
     const auto silent = std::chrono::steady_clock::now() - heard_at_;
     if (silent > times_.silent && unread_bytes(in_) == 0) {
       return end(fmt::format("it was silent for {}", format_duration(silent / std::chrono::nanoseconds(1))));

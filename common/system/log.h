@@ -13,7 +13,7 @@ namespace virtrain::log {
 enum class Format { text, json };
 VIRTRAIN_ENUM_CLASS(Level, debug, info, warning, error)
 
-/// What configure() was told; info without it.
+/// The level that configure() was given; info without it.
 Level least_level();
 
 /// Logs go to stderr; call once from main(). Colour only where stderr is a terminal.

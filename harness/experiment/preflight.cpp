@@ -48,7 +48,7 @@ void add_what_blocks(const std::vector<Finding>& findings, std::vector<std::stri
   }
 }
 
-void check_devices(vmctl::Host& host, const Scenario& scenario, const Plan& plan, HostMode mode,
+void check_devices(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan, HostMode mode,
                    std::vector<std::string>& reasons) {
   auto findings = host.examine_devices(device_demands(plan, scenario));
   // The plan has none with users, nor one that another run of ours holds and that can be waited for.
@@ -87,7 +87,8 @@ constexpr auto network_of = only<&vmctl::NodeLimits::network_in, &vmctl::NodeLim
 constexpr auto resctrl_of = only<&vmctl::NodeLimits::llc, &vmctl::NodeLimits::memory_bandwidth>;
 
 /// A limit that cannot be had is refused: it would look like a mitigation that does nothing.
-void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
+void check_limits(vmctl::HostLooks& host, const Plan& plan, HostMode mode,
+                  std::vector<std::string>& reasons) {
   std::vector<std::string> refused;
   std::set<std::tuple<vmctl::NodeKind, std::string, bool>> tried;
   for (const auto& trial : plan.trials) {
@@ -139,7 +140,8 @@ void check_limits(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
   reasons.insert(reasons.end(), refused.begin(), refused.end());
 }
 
-void check_vm_arm(vmctl::Host& host, const Plan& plan, HostMode mode, std::vector<std::string>& reasons) {
+void check_vm_arm(vmctl::HostLooks& host, const Plan& plan, HostMode mode,
+                  std::vector<std::string>& reasons) {
   std::set<std::pair<std::string, std::string>> checked;
   for (const auto& trial : plan.trials) {
     const auto& guest = plan.placements[trial.placement].guest;
@@ -181,7 +183,7 @@ void check_vm_arm(vmctl::Host& host, const Plan& plan, HostMode mode, std::vecto
 }
 
 /// Slices with namespaces of their own.
-void check_bare_metal_arm(vmctl::Host& host, HostMode mode, std::vector<std::string>& reasons) {
+void check_bare_metal_arm(vmctl::HostLooks& host, HostMode mode, std::vector<std::string>& reasons) {
   const auto privileges = host.privileges();
   if (mode == HostMode::namespaces || (mode == HostMode::system && privileges.lacks_isolation.empty())) {
     return;
@@ -196,14 +198,14 @@ void check_bare_metal_arm(vmctl::Host& host, HostMode mode, std::vector<std::str
 }
 
 /// Whether the system's libvirt does all that the scenario wants for a user who is not root.
-bool system_libvirt_is_enough(vmctl::Host& host, const Scenario& scenario) {
+bool system_libvirt_is_enough(vmctl::HostLooks& host, const Scenario& scenario) {
   return ::geteuid() != 0 && has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal) &&
          host.closed_to_qemu().empty() && host.lacks_system_libvirt().empty();
 }
 
 }  // namespace
 
-HostMode choose_mode(vmctl::Host& host, std::optional<HostMode> asked, const Scenario& scenario) {
+HostMode choose_mode(vmctl::HostLooks& host, std::optional<HostMode> asked, const Scenario& scenario) {
   if (asked == HostMode::namespaces) {
     if (const auto why = host.lacks_user_namespaces(); !why.empty()) {
       throw Error("run " + scenario.name, ErrorCode::host_unable, "mode namespaces: " + why);
@@ -214,7 +216,7 @@ HostMode choose_mode(vmctl::Host& host, std::optional<HostMode> asked, const Sce
   return best != HostMode::system && system_libvirt_is_enough(host, scenario) ? HostMode::system : best;
 }
 
-void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+void check_host(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan,
                 const vmctl::Inventory& inventory, HostMode mode) {
   std::vector<std::string> reasons;
   if (scenario.devices.kind != DeviceKind::none) {
@@ -235,8 +237,8 @@ void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }
 
-void leave_out_impossible_arms(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
-                               HostMode mode, Plan& plan) {
+void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
+                               const vmctl::Inventory& inventory, HostMode mode, Plan& plan) {
   std::optional<Error> first;
   bool any = false;
   for (auto& arm : plan.security) {

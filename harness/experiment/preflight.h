@@ -10,17 +10,17 @@ namespace virtrain::harness {
 
 /// The mode in which this process runs a scenario: the one asked for, or the best that the host gives, found
 /// out by trying. Starts no thread. Throws Error(host_unable) where the one asked for is not to be had.
-vmctl::HostMode choose_mode(vmctl::Host& host, std::optional<vmctl::HostMode> asked,
+vmctl::HostMode choose_mode(vmctl::HostLooks& host, std::optional<vmctl::HostMode> asked,
                             const Scenario& scenario);
 
 /// Looks, before anything is done, whether this host can run the scenario at all. Throws Error(host_unable)
 /// with the doctor's words, one reason a line.
-void check_host(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+void check_host(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan,
                 const vmctl::Inventory& inventory, vmctl::HostMode mode);
 
 /// For security probes, which go by base: what the host cannot do is noted in the plan. Throws
 /// Error(host_unable) where it can do none.
-void leave_out_impossible_arms(vmctl::Host& host, const Scenario& scenario, const vmctl::Inventory& inventory,
-                               vmctl::HostMode mode, Plan& plan);
+void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
+                               const vmctl::Inventory& inventory, vmctl::HostMode mode, Plan& plan);
 
 }  // namespace virtrain::harness

@@ -47,7 +47,7 @@ class HostClient final : public Host {
     thread_ = std::thread([this] { io_.run(); });
     try {
       if (greeted.wait_for(greeting_deadline) != std::future_status::ready) {
-        throw Error("talk to virtrain-host", ErrorCode::timeout, "it said nothing within 30 s");
+        throw Error("talk to virtrain-host", ErrorCode::timeout, "no greeting came within 30 s");
       }
       greeted.get();
     } catch (...) {
@@ -67,7 +67,11 @@ class HostClient final : public Host {
   HostAddresses addresses() override { return ask<&Host::addresses>(); }
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override {
-    return ask<&Host::planned_xml>(group, tenant, node, number, emulated);
+    // Nodes of other tenants are not in it, and a plan asks for each node of a thousand tenants.
+    NodeGroupSpec own{group.kind, group.guest, {}};
+    own.tenants.resize(tenant + 1);
+    own.tenants[tenant] = group.tenants.at(tenant);
+    return ask<&Host::planned_xml>(own, tenant, node, number, emulated);
   }
   std::string nccl_topology_of(const std::string& xml) override { return ask<&Host::nccl_topology_of>(xml); }
   std::string domain_xml_of(const std::string& domain) override { return ask<&Host::domain_xml_of>(domain); }

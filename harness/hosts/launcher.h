@@ -10,7 +10,7 @@
 
 namespace virtrain::harness {
 
-/// What a host process is started for.
+/// The purpose of a host process.
 struct HostRequest {
   std::filesystem::path root = "/";          ///< of a recorded host
   std::optional<vmctl::HostMode> mode = {};  ///< of the run; absent: of this host only what is there is asked

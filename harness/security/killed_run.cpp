@@ -35,7 +35,7 @@ std::string last_words(const std::string& errors) {
 }
 
 /// Its host process undoes by itself what the run had made, and says with its end that it has.
-void await_end(vmctl::Host& host, const std::string& experiment) {
+void await_end(vmctl::HostLending& host, const std::string& experiment) {
   const auto end = std::chrono::steady_clock::now() + end_deadline;
   while (host.leftovers("", experiment).live.contains(experiment)) {
     if (std::chrono::steady_clock::now() > end) {
@@ -45,7 +45,7 @@ void await_end(vmctl::Host& host, const std::string& experiment) {
   }
 }
 
-void clean_up_after(vmctl::Host& host, const std::string& experiment) {
+void clean_up_after(vmctl::HostLending& host, const std::string& experiment) {
   if (experiment.empty()) { return; }
   await_end(host, experiment);
   // Its database was for it alone and goes with it.
@@ -90,7 +90,7 @@ std::function<void(const KilledRun&)> tell_and_die(std::function<void(const std:
   };
 }
 
-KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command) {
+KilledRun kill_a_run(vmctl::HostLending& host, const std::vector<std::string>& command) {
   KilledRun run;
   try {
     CommandOptions options;

@@ -43,7 +43,7 @@ std::function<void(const KilledRun&)> tell_and_die(std::function<void(const std:
 
 /// Runs the command, whose SecurityOptions::filled is tell_and_die(), and removes what it left as
 /// `virtrain clean` does. What went wrong is said in what is returned.
-KilledRun kill_a_run(vmctl::Host& host, const std::vector<std::string>& command);
+KilledRun kill_a_run(vmctl::HostLending& host, const std::vector<std::string>& command);
 
 /// The line that is told, and back. Throws Error(trial_failed) for what is none.
 std::string line_of(const KilledRun& run);

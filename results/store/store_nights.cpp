@@ -77,7 +77,7 @@ std::vector<ArmFact> Store::night_facts(std::int64_t night) const {
 }
 
 StoredReadings Store::stored_readings(std::int64_t night) const {
-  return connection_->guarded("count the readings of a night", [&] {
+  return connection_->guarded("count the readings of a run", [&] {
     return connection_->query(std::string(sql::stored_readings_sql))
         .bind(night)
         .bind(night)

@@ -18,13 +18,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace virtrain;
   static const std::string folder = "/tmp";
   static test::FakeHost host(folder, "/nonexistent", {});
+  static vmctl::HostCalls calls(host);
   for (const auto& line : split(std::string(reinterpret_cast<const char*>(data), size), '\n')) {
     const auto blank = line.find(' ');
     if (blank == std::string::npos || line.starts_with("start ")) { continue; }
     const auto arguments = parse_json_or_null(std::string_view(line).substr(blank + 1), {.depth = 16});
     const auto call = line.substr(0, blank);
     try {
-      vmctl::make_call(host, call, arguments);
+      calls.make(call, arguments);
     } catch (const Error& error) {
       if (printable(error.message()) != error.message()) { std::abort(); }
     } catch (const std::out_of_range&) {

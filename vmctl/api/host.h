@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/files/file_search.h"
@@ -35,6 +36,9 @@ struct RunSpec {
 };
 BOOST_DESCRIBE_STRUCT(RunSpec, (), (experiment, results_db, mode, may_change_host, programs))
 
+/// Whether it is an experiment's id, of which names of folders and devices are made.
+bool is_experiment_id(std::string_view text);
+
 /// The image and files that guests boot from.
 struct ImageSpec {
   std::string image = mirror_image;
@@ -53,11 +57,11 @@ struct ImageFacts {
 };
 BOOST_DESCRIBE_STRUCT(ImageFacts, (), (hash, boots, kernel, from_cache, virtualization, reason, packages))
 
-/// The machines and devices of one host. Calls block, have deadlines of their own and throw Error.
-class Host {
- public:
-  virtual ~Host() = default;
+// Calls of a host block, have deadlines of their own and throw Error.
 
+/// Looks at a host and checks what it can do. Nothing is changed.
+class HostLooks {
+ public:
   // --- what is there; nothing is changed
 
   /// The input of plans. `with_users`: also who uses its devices.
@@ -105,6 +109,13 @@ class Host {
   /// Whether this host and trainer can run backend cuda.
   virtual CudaHost look_at_cuda(const std::string& trainer) = 0;
 
+ protected:
+  ~HostLooks() = default;
+};
+
+/// Gives a run leases, images and devices of a host, and removes what killed runs have left.
+class HostLending {
+ public:
   // --- a run
 
   /// Opens the journal; returns the folder of the run's logs. Throws Error(not_found) for a program that is
@@ -135,6 +146,32 @@ class Host {
   virtual std::vector<std::string> give_back() = 0;
   virtual std::vector<std::string> end_lending() = 0;
 
+  /// Looks from now on after what makes figures of lent devices worthless.
+  virtual void watch_devices(const std::vector<std::string>& addresses) = 0;
+  /// To be called now and then while the devices work: reads two files a GPU.
+  virtual void look_at_devices() = 0;
+  virtual DeviceEvidence watched() = 0;
+
+  // --- what killed runs have left
+
+  /// `libvirt`: the URI to look at; empty: the system's, or the user's own session where that is out of
+  /// reach. `experiment`: of this one only; empty: of all.
+  virtual Leftovers leftovers(const std::string& libvirt, const std::string& experiment) = 0;
+  /// Removes what leftovers() found last.
+  virtual Cleaned clean() = 0;
+  /// Strikes the dead owners of these experiments off the journal, once their ends are stored. Those of whom
+  /// something is left stay.
+  virtual void forget(const std::vector<std::string>& experiments) = 0;
+  /// False: it was in none.
+  virtual bool lift_quarantine(const std::string& address) = 0;
+
+ protected:
+  ~HostLending() = default;
+};
+
+/// Makes and removes the nodes of a run, and probes what they may not see.
+class HostNodes {
+ public:
   /// Names and places; nothing is made.
   virtual NodeGroup plan_nodes(const NodeGroupSpec& spec) = 0;
   virtual void make_networks(NodeGroupId group) = 0;
@@ -155,12 +192,6 @@ class Host {
   /// Removes all that was made of the group, whatever fails on the way.
   virtual Removal remove(NodeGroupId group) = 0;
 
-  /// Looks from now on after what makes figures of lent devices worthless.
-  virtual void watch_devices(const std::vector<std::string>& addresses) = 0;
-  /// To be called now and then while the devices work: reads two files a GPU.
-  virtual void look_at_devices() = 0;
-  virtual DeviceEvidence watched() = 0;
-
   // --- probes of security
 
   /// Puts the canary into files of this host that no node should see; returns where. They go with
@@ -176,18 +207,14 @@ class Host {
   /// Modes of the journal, locks and logs, against docs/security.md.
   virtual ModeReport check_modes() = 0;
 
-  // --- what killed runs have left
+ protected:
+  ~HostNodes() = default;
+};
 
-  /// `libvirt`: the URI to look at; empty: the system's, or the user's own session where that is out of
-  /// reach. `experiment`: of this one only; empty: of all.
-  virtual Leftovers leftovers(const std::string& libvirt, const std::string& experiment) = 0;
-  /// Removes what leftovers() found last.
-  virtual Cleaned clean() = 0;
-  /// Strikes the dead owners of these experiments off the journal, once their ends are stored. Those of whom
-  /// something is left stay.
-  virtual void forget(const std::vector<std::string>& experiments) = 0;
-  /// False: it was in none.
-  virtual bool lift_quarantine(const std::string& address) = 0;
+/// The machines and devices of one host.
+class Host : public HostLooks, public HostLending, public HostNodes {
+ public:
+  virtual ~Host() = default;
 };
 
 }  // namespace virtrain::vmctl

@@ -57,11 +57,14 @@ CallResult call_host(Host& host, const json& said) {
       arguments);
 }
 
-using MakeCall = CallResult (*)(Host&, const json&);
+struct Row {
+  CallResult (*make)(Host&, const json&);
+  CallOrder order;
+};
 
-const std::map<std::string, MakeCall, std::less<>>& calls() {
-  static const std::map<std::string, MakeCall, std::less<>> all{
-#define VIRTRAIN_CALL_ROW(CALL) {#CALL, &call_host<&Host::CALL>},
+const std::map<std::string, Row, std::less<>>& calls() {
+  static const std::map<std::string, Row, std::less<>> all{
+#define VIRTRAIN_CALL_ROW(CALL, ORDER) {#CALL, {&call_host<&Host::CALL>, CallOrder::ORDER}},
       VIRTRAIN_HOST_CALLS(VIRTRAIN_CALL_ROW)
 #undef VIRTRAIN_CALL_ROW
   };
@@ -70,13 +73,18 @@ const std::map<std::string, MakeCall, std::less<>>& calls() {
 
 }  // namespace
 
-CallResult make_call(Host& host, const std::string& call, const json& arguments) {
+CallResult HostCalls::make(const std::string& call, const json& arguments) {
   const auto found = calls().find(call);
   if (found == calls().end()) {
     throw Error("answer the coordinator", ErrorCode::protocol,
                 fmt::format("no call is named '{}'", excerpt(call, 64)));
   }
-  return found->second(host, arguments);
+  const auto& row = found->second;
+  std::unique_lock<std::mutex> turn;
+  if (row.order != CallOrder::none) {
+    turn = std::unique_lock(turns_.at(static_cast<std::size_t>(row.order)));
+  }
+  return row.make(host_, arguments);
 }
 
 }  // namespace virtrain::vmctl

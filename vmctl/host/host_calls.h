@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include <array>
+#include <mutex>
 #include <string>
 
 #include "common/files/unique_fd.h"
@@ -15,8 +17,18 @@ struct CallResult {
   UniqueFd stream;
 };
 
-/// Makes the call of that name. Nothing is done where it has no such name, or its arguments do not fit:
-/// Error(protocol).
-CallResult make_call(Host& host, const std::string& call, const nlohmann::json& arguments);
+/// Makes the calls of one coordinator, from any thread.
+class HostCalls {
+ public:
+  explicit HostCalls(Host& host) : host_(host) {}
+
+  /// Makes the call of that name, once those of its order have ended. Nothing is done where there is no such
+  /// name, or the arguments do not fit: Error(protocol).
+  CallResult make(const std::string& call, const nlohmann::json& arguments);
+
+ private:
+  Host& host_;
+  std::array<std::mutex, 4> turns_;  ///< by CallOrder; nobody waits for that of `none`
+};
 
 }  // namespace virtrain::vmctl

@@ -88,7 +88,7 @@ Options read_options(int argc, char** argv) {
     }
   }
   if (optind < argc) {
-    throw Error("read the command line", ErrorCode::usage, excerpt(argv[optind], 64) + " is no option");
+    throw Error("read the command line", ErrorCode::usage, excerpt(argv[optind], 64) + " is not an option");
   }
   if (::isatty(STDIN_FILENO) == 1) {
     throw Error("start virtrain-host", ErrorCode::usage,

@@ -3,6 +3,7 @@
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <csignal>
 #include <string_view>
 #include <utility>
@@ -11,7 +12,6 @@
 #include "common/text/printable.h"
 #include "common/version.h"
 #include "vmctl/api/protocol/calls.h"
-#include "vmctl/host/host_calls.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -21,6 +21,8 @@ using nlohmann::json;
 
 /// Calls that block at one time: a coordinator makes at most a handful.
 constexpr std::size_t most_calls = 16;
+/// How long a coordinator may take to tear down after SIGTERM.
+constexpr std::chrono::seconds coordinator_ends{12};
 
 json failure(std::int64_t id, const Error& error) {
   return to_json(HostFailure{id, error.code(), error.operation(), error.message()});
@@ -30,6 +32,7 @@ json failure(std::int64_t id, const Error& error) {
 
 HostServer::HostServer(Host& host, UniqueFd in, UniqueFd out, LinkTimes times)
     : host_(host),
+      calls_(host),
       pool_(most_calls),
       link_(io_, std::move(in), std::move(out),
             {.message = [this](const json& message) { take(message); },
@@ -52,7 +55,13 @@ std::string HostServer::run() {
 void HostServer::heed_signals() {
   ends_.add(SIGTERM);
   ends_.async_wait([this](const auto& failed, int) {
-    if (!failed) { link_.end("SIGTERM"); }
+    if (failed) { return; }
+    // Who stops a service, a container or a job signals both sides at once, and the coordinator ends in
+    // order.
+    coordinators_end_.expires_after(coordinator_ends);
+    coordinators_end_.async_wait([this](const auto& cancelled) {
+      if (!cancelled) { link_.end("SIGTERM"); }
+    });
   });
   for (const int signal : {SIGINT, SIGHUP}) { ignored_.add(signal); }
 }
@@ -87,7 +96,7 @@ void HostServer::greet(const Hello& hello) {
 void HostServer::answer(const HostCall& call) {
   try {
     note_before(call.call);
-    auto made = make_call(host_, call.call, call.arguments);
+    auto made = calls_.make(call.call, call.arguments);
     note_after(call, made.value);
     HostAnswer told{call.id, std::move(made.value), {}};
     if (!made.stream) { return link_.send(to_json(told)); }

@@ -2,6 +2,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
 
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "common/system/log.h"
 #include "vmctl/api/host.h"
 #include "vmctl/api/protocol/messages.h"
+#include "vmctl/host/host_calls.h"
 
 namespace virtrain::vmctl {
 
@@ -26,7 +28,8 @@ class HostServer {
   /// Answers until the coordinator has gone, was silent for too long, or broke the protocol; then undoes all
   /// that it had made and not removed itself. Returns why it ended.
   std::string run();
-  /// SIGTERM ends it; SIGINT and SIGHUP of a terminal are the coordinator's to hear. Before run().
+  /// SIGTERM ends it, unless the coordinator does; SIGINT and SIGHUP of a terminal are the coordinator's to
+  /// hear. Before run().
   void heed_signals();
   /// From any thread: run() ends as if the coordinator had gone.
   void stop(const std::string& why);
@@ -43,9 +46,11 @@ class HostServer {
   void undo();
 
   Host& host_;
+  HostCalls calls_;
   boost::asio::io_context io_;
   boost::asio::thread_pool pool_;
   boost::asio::signal_set ends_{io_}, ignored_{io_};
+  boost::asio::steady_timer coordinators_end_{io_};
   FrameLink link_;
   bool is_greeted_ = false;
   std::string ended_;

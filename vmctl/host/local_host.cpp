@@ -9,6 +9,7 @@
 #include "common/system/log.h"
 #include "common/system/programs.h"
 #include "common/system/subprocess.h"
+#include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/devices/device_users.h"
@@ -171,6 +172,9 @@ std::vector<int> LocalHost::numa_nodes_of(const std::vector<int>& cores) {
 
 std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
                                    NodeId number, bool emulated) {
+  if (tenant >= group.tenants.size() || node >= group.tenants[tenant].size()) {
+    throw Error("plan a domain", ErrorCode::protocol, "the group has no such node");
+  }
   if (!cpu_traits_) { cpu_traits_ = cpu_traits(load_machine(root_), qemu_version(root_)); }
   return vmctl::planned_xml(group, tenant, node, number, emulated, *cpu_traits_);
 }
@@ -251,29 +255,34 @@ void LocalHost::check_guest(const GuestSpec& guest) {
 }
 
 fs::path LocalHost::begin(const RunSpec& spec) {
+  if (run_) { throw Error("begin a run", ErrorCode::protocol, "another one is under way"); }
+  if (!is_experiment_id(spec.experiment)) {
+    throw Error("begin a run", ErrorCode::protocol,
+                "'" + excerpt(spec.experiment, 64) + "' is not the id of an experiment");
+  }
   cancelled_ = false;
   run_ = std::make_unique<Run>(spec);
   return run_->state.log_dir;
 }
 
 void LocalHost::keep_services_away(const std::vector<DeviceGrant>& grants) {
-  run_->lender.keep_services_away(grants);
+  run().lender.keep_services_away(grants);
 }
 
 std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
-  return run_->lender.lend(grants, cards, [this] { return cancelled_.load(); });
+  return run().lender.lend(grants, cards, [this] { return cancelled_.load(); });
 }
 
 void LocalHost::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
-  run_->lender.set(grants, wanted);
+  run().lender.set(grants, wanted);
 }
 
 std::vector<std::string> LocalHost::give_back() {
-  return run_->lender.give_back();
+  return run().lender.give_back();
 }
 
 std::vector<std::string> LocalHost::end_lending() {
-  return run_->lender.end();
+  return run().lender.end();
 }
 
 bool LocalHost::lift_quarantine(const std::string& address) {
@@ -374,22 +383,25 @@ CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
 // --- a run
 
 void LocalHost::acquire(const std::vector<std::string>& resources) {
-  run_->resources = resources;
-  run_->journal.acquire(run_->state.owner, resources);
-  run_->claim();
+  run().resources = resources;
+  run().journal.acquire(run().state.owner, resources);
+  run().claim();
   constexpr unsigned passable_by_qemu = 0711;
-  const auto& logs = run_->state.log_dir;
+  const auto& logs = run().state.log_dir;
   for (const auto& folder : {logs.parent_path(), logs}) { make_own_folder(folder, passable_by_qemu); }
 }
 
 void LocalHost::end(bool stored) {
-  groups_.clear();
-  run_->state.vm_host.reset();
+  {
+    const std::scoped_lock lock(groups_mutex_);
+    groups_.clear();
+  }
+  run().state.vm_host.reset();
   try {
     if (stored) {
-      run_->journal.end(run_->state.owner);
+      run().journal.end(run().state.owner);
     } else {
-      run_->journal.release(run_->state.owner, run_->resources);
+      run().journal.release(run().state.owner, run().resources);
     }
   } catch (const Error& error) {
     log::error("the lease journal could not be updated; when its disk has room: virtrain clean",
@@ -399,8 +411,8 @@ void LocalHost::end(bool stored) {
 }
 
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {
-  auto& state = run_->state;
-  if (const auto said = run_->lender.open_kvm_device(); !said.empty()) { log::warning(said); }
+  auto& state = run().state;
+  if (const auto said = run().lender.open_kvm_device(); !said.empty()) { log::warning(said); }
   if (state.vm_host && spec.texts.empty()) {
     choose_image(*state.vm_host, spec.image);
   } else {
@@ -418,38 +430,70 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
 }
 
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
-  auto nodes = std::make_unique<MadeNodes>(run_->state, spec);
+  auto nodes = std::make_shared<MadeNodes>(run().state, spec);
   NodeGroup group{0, nodes->facts()};
+  if (group.nodes.empty()) { throw Error("plan nodes", ErrorCode::protocol, "there are none"); }
   group.id = group.nodes.front().id;
+  const std::scoped_lock lock(groups_mutex_);
   groups_[group.id] = std::move(nodes);
   return group;
 }
 
+LocalHost::Run& LocalHost::run() const {
+  if (!run_) { throw Error("answer the coordinator", ErrorCode::protocol, "no run has begun"); }
+  return *run_;
+}
+
+LocalHost::Cleaning& LocalHost::cleaning() const {
+  if (!cleaning_) { throw Error("answer the coordinator", ErrorCode::protocol, "nothing was looked for"); }
+  return *cleaning_;
+}
+
+DeviceWatch& LocalHost::watch() {
+  if (!watch_) { throw Error("answer the coordinator", ErrorCode::protocol, "no device is watched"); }
+  return *watch_;
+}
+
+std::shared_ptr<MadeNodes> LocalHost::group(NodeGroupId id) const {
+  const std::scoped_lock lock(groups_mutex_);
+  const auto found = groups_.find(id);
+  if (found == groups_.end()) {
+    throw Error("answer the coordinator", ErrorCode::protocol,
+                fmt::format("there is no group {} of nodes", id));
+  }
+  return found->second;
+}
+
 /// A group's id is its first node's.
-MadeNodes& LocalHost::group_of(NodeId node) const {
-  return *std::prev(groups_.upper_bound(node))->second;
+std::shared_ptr<MadeNodes> LocalHost::group_of(NodeId node) const {
+  const std::scoped_lock lock(groups_mutex_);
+  const auto next = groups_.upper_bound(node);
+  if (next == groups_.begin()) {
+    throw Error("answer the coordinator", ErrorCode::protocol, fmt::format("there is no node {}", node));
+  }
+  return std::prev(next)->second;
 }
 
 // --- probes of security
 
 std::vector<fs::path> LocalHost::plant(const Canary& canary) {
-  return run_->planted.plant(run_->state, canary);
+  return run().planted.plant(run().state, canary);
 }
 
 void LocalHost::remove_planted() {
-  run_->planted.remove(run_->state);
+  run().planted.remove(run().state);
 }
 
 std::uint64_t LocalHost::plant_in_memory(const Canary& canary) {
-  return run_->planted.plant_in_memory(canary);
+  return run().planted.plant_in_memory(canary);
 }
 
 SearchReport LocalHost::search_leftovers(const std::vector<Canary>& canaries, const Canary& control) {
-  return vmctl::search_leftovers(run_->state, canaries, control);
+  return vmctl::search_leftovers(run().state, canaries, control);
 }
 
 ModeReport LocalHost::check_modes() {
-  return vmctl::check_modes(run_->state);
+  return vmctl::check_modes(run().state);
 }
 
 // --- what killed runs have left
@@ -462,19 +506,19 @@ Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& ex
     const auto is_named = [&](const Leftover& found) {
       return fs::path(found.name).filename().string().starts_with(prefix);
     };
-    std::erase_if(cleaning_->view.leftovers, [&](const Leftover& found) {
+    std::erase_if(cleaning().view.leftovers, [&](const Leftover& found) {
       return found.experiment != experiment && !(found.experiment.empty() && is_named(found));
     });
-    std::erase_if(cleaning_->view.dead_owners,
+    std::erase_if(cleaning().view.dead_owners,
                   [&](const Owner& owner) { return owner.experiment != experiment; });
   }
-  return {words_of(cleaning_->view.leftovers), words_of(cleaning_->view.foreign),
-          cleaning_->journal.quarantined(), cleaning_->view.live, this_caller().other_harnesses};
+  return {words_of(cleaning().view.leftovers), words_of(cleaning().view.foreign),
+          cleaning().journal.quarantined(), cleaning().view.live, this_caller().other_harnesses};
 }
 
 Cleaned LocalHost::clean() {
-  const auto result = vmctl::clean(cleaning_->view, cleaning_->hypervisor.get(), &cleaning_->journal);
-  cleaning_->forgettable = result.forgettable;
+  const auto result = vmctl::clean(cleaning().view, cleaning().hypervisor.get(), &cleaning().journal);
+  cleaning().forgettable = result.forgettable;
   Cleaned cleaned{words_of(result.removed), {}, result.dead};
   for (const auto& [leftover, reason] : result.failed) {
     cleaned.failed.emplace_back(words_of({leftover}).front(), reason);
@@ -484,8 +528,8 @@ Cleaned LocalHost::clean() {
 
 void LocalHost::forget(const std::vector<std::string>& experiments) {
   if (!cleaning_) { return; }
-  for (const auto& owner : cleaning_->forgettable) {
-    if (contains(experiments, owner.experiment)) { cleaning_->journal.release_all(owner); }
+  for (const auto& owner : cleaning().forgettable) {
+    if (contains(experiments, owner.experiment)) { cleaning().journal.release_all(owner); }
   }
 }
 

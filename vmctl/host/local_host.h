@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,22 +58,22 @@ class LocalHost final : public Host {
   std::vector<std::string> end_lending() override;
 
   NodeGroup plan_nodes(const NodeGroupSpec& spec) override;
-  void make_networks(NodeGroupId group) override { groups_.at(group)->make_networks(); }
-  NodeStream start(NodeId node) override { return group_of(node).start(node); }
-  NodeCounters counters(NodeId node) override { return group_of(node).counters(node); }
-  std::chrono::nanoseconds waiting_time(NodeId node) override { return group_of(node).waiting_time(node); }
-  std::string last_words(NodeId node) override { return group_of(node).last_words(node); }
-  void kill(NodeId node) override { group_of(node).kill(node); }
-  void await_end(NodeId node) override { group_of(node).await_end(node); }
+  void make_networks(NodeGroupId group) override { this->group(group)->make_networks(); }
+  NodeStream start(NodeId node) override { return group_of(node)->start(node); }
+  NodeCounters counters(NodeId node) override { return group_of(node)->counters(node); }
+  std::chrono::nanoseconds waiting_time(NodeId node) override { return group_of(node)->waiting_time(node); }
+  std::string last_words(NodeId node) override { return group_of(node)->last_words(node); }
+  void kill(NodeId node) override { group_of(node)->kill(node); }
+  void await_end(NodeId node) override { group_of(node)->await_end(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
                                const std::string& peers) override {
-    return group_of(node).check_topology(node, guest, peers);
+    return group_of(node)->check_topology(node, guest, peers);
   }
-  Removal remove(NodeGroupId group) override { return groups_.at(group)->remove(); }
+  Removal remove(NodeGroupId group) override { return this->group(group)->remove(); }
 
   void watch_devices(const std::vector<std::string>& addresses) override { watch_.emplace(addresses, root_); }
-  void look_at_devices() override { watch_->look(); }
-  DeviceEvidence watched() override { return watch_->finish(); }
+  void look_at_devices() override { watch().look(); }
+  DeviceEvidence watched() override { return watch().finish(); }
 
   std::vector<std::filesystem::path> plant(const Canary& canary) override;
   void remove_planted() override;
@@ -89,7 +90,12 @@ class LocalHost final : public Host {
   struct Run;
   struct Cleaning;
 
-  MadeNodes& group_of(NodeId node) const;
+  // These throw Error(protocol) for what the coordinator has not made.
+  Run& run() const;
+  Cleaning& cleaning() const;
+  DeviceWatch& watch();
+  std::shared_ptr<MadeNodes> group(NodeGroupId id) const;
+  std::shared_ptr<MadeNodes> group_of(NodeId node) const;
   Inventory read_inventory(bool with_users) const;
   const Inventory& known_inventory();
 
@@ -98,7 +104,8 @@ class LocalHost final : public Host {
   std::optional<Inventory> inventory_;  ///< as it was last read
   std::atomic<bool> cancelled_ = false;
   std::unique_ptr<Run> run_;
-  std::map<NodeGroupId, std::unique_ptr<MadeNodes>> groups_;
+  mutable std::mutex groups_mutex_;  ///< counters are read while others are made and removed
+  std::map<NodeGroupId, std::shared_ptr<MadeNodes>> groups_;
   std::optional<DeviceWatch> watch_;
   std::unique_ptr<Cleaning> cleaning_;
 };

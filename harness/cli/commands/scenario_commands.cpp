@@ -52,7 +52,7 @@ std::string place_words(const Plan& plan, const vmctl::Inventory& inventory) {
 }
 
 /// Warns of features that the mode of a `run` here lacks, and of what `run` refuses.
-void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+void say_what_this_host_gives(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan,
                               const vmctl::Inventory& inventory, vmctl::HostMode mode) {
   const auto lacks = vmctl::what_it_lacks(mode);
   if (!lacks.empty()) {
@@ -64,7 +64,7 @@ void say_what_this_host_gives(vmctl::Host& host, const Scenario& scenario, const
 }
 
 /// Warns about what `run` would refuse there, by the checks of a recorded host's devices.
-void say_what_that_host_lacks(vmctl::Host& host, const Scenario& scenario, const Plan& plan) {
+void say_what_that_host_lacks(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan) {
   const auto demands = device_demands(plan, scenario);
   if (demands.empty()) { return; }
   for (const auto& finding : host.examine_devices(demands)) {

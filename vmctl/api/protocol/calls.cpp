@@ -27,7 +27,7 @@ void append_call(std::string& shape) {
 const std::string& protocol_digest() {
   static const std::string digest = [] {
     std::string shape;
-#define VIRTRAIN_APPEND_CALL(CALL) append_call<&Host::CALL>(shape);
+#define VIRTRAIN_APPEND_CALL(CALL, ORDER) append_call<&Host::CALL>(shape);
     VIRTRAIN_HOST_CALLS(VIRTRAIN_APPEND_CALL)
 #undef VIRTRAIN_APPEND_CALL
     return sha256(shape).substr(0, 16);

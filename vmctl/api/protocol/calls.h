@@ -6,21 +6,26 @@
 
 #include "vmctl/api/host.h"
 
-// The requests of the protocol between coordinator and host are the calls of Host: one row each.
+// The requests of the protocol between coordinator and host are the calls of Host: one row each, with the
+// calls that it is made one after the other with, whatever a coordinator sends.
 
 // clang-format off
-#define VIRTRAIN_HOST_CALLS(ROW)                                                                                     \
-  ROW(inventory) ROW(fingerprint) ROW(devices) ROW(numa_nodes_of) ROW(addresses) ROW(planned_xml)                    \
-  ROW(nccl_topology_of) ROW(domain_xml_of) ROW(log_root) ROW(record)                                                 \
-  ROW(examine) ROW(checks) ROW(examine_devices) ROW(privileges) ROW(lacks_user_namespaces) ROW(lacks_system_libvirt) \
-  ROW(closed_to_qemu) ROW(lacks_limits) ROW(check_guest) ROW(look_at_cuda)                                           \
-  ROW(begin) ROW(acquire) ROW(end) ROW(make_image) ROW(cancel)                                                       \
-  ROW(keep_services_away) ROW(lend) ROW(set) ROW(give_back) ROW(end_lending)                                         \
-  ROW(plan_nodes) ROW(make_networks) ROW(start) ROW(counters) ROW(waiting_time) ROW(last_words) ROW(kill)            \
-  ROW(await_end) ROW(check_topology) ROW(remove)                                                                     \
-  ROW(watch_devices) ROW(look_at_devices) ROW(watched)                                                               \
-  ROW(plant) ROW(remove_planted) ROW(plant_in_memory) ROW(search_leftovers) ROW(check_modes)                         \
-  ROW(leftovers) ROW(clean) ROW(forget) ROW(lift_quarantine)
+#define VIRTRAIN_HOST_CALLS(ROW)                                                                        \
+  ROW(inventory, looks) ROW(fingerprint, looks) ROW(devices, looks) ROW(numa_nodes_of, looks)           \
+  ROW(addresses, looks) ROW(planned_xml, looks) ROW(nccl_topology_of, looks) ROW(domain_xml_of, looks)  \
+  ROW(log_root, looks) ROW(record, looks)                                                               \
+  ROW(examine, looks) ROW(checks, looks) ROW(examine_devices, looks) ROW(privileges, looks)             \
+  ROW(lacks_user_namespaces, looks) ROW(lacks_system_libvirt, looks) ROW(closed_to_qemu, looks)         \
+  ROW(lacks_limits, looks) ROW(check_guest, looks) ROW(look_at_cuda, looks)                             \
+  ROW(begin, run) ROW(acquire, run) ROW(end, run) ROW(make_image, run) ROW(cancel, none)                \
+  ROW(keep_services_away, run) ROW(lend, run) ROW(set, run) ROW(give_back, run) ROW(end_lending, run)   \
+  ROW(plan_nodes, run) ROW(make_networks, run) ROW(start, run) ROW(counters, none)                      \
+  ROW(waiting_time, none) ROW(last_words, run) ROW(kill, run) ROW(await_end, run)                       \
+  ROW(check_topology, run) ROW(remove, run)                                                             \
+  ROW(watch_devices, watch) ROW(look_at_devices, watch) ROW(watched, watch)                             \
+  ROW(plant, run) ROW(remove_planted, run) ROW(plant_in_memory, run) ROW(search_leftovers, run)         \
+  ROW(check_modes, run)                                                                                 \
+  ROW(leftovers, looks) ROW(clean, looks) ROW(forget, looks) ROW(lift_quarantine, looks)
 // clang-format on
 
 namespace virtrain::vmctl {
@@ -28,17 +33,20 @@ namespace virtrain::vmctl {
 /// Result and arguments of a method of Host.
 template <typename Method>
 struct CallOf;
-template <typename Result_, typename... Argument>
-struct CallOf<Result_ (Host::*)(Argument...)> {
+template <typename Result_, typename Part, typename... Argument>
+struct CallOf<Result_ (Part::*)(Argument...)> {
   using Result = Result_;
   using Arguments = std::tuple<std::remove_cvref_t<Argument>...>;
 };
 
+/// Calls that share what they change: of each kind but `none` one is made at a time.
+enum class CallOrder { none, looks, run, watch };
+
 /// The name of a call in messages.
 template <auto method>
 inline constexpr const char* call_name = nullptr;
-#define VIRTRAIN_CALL_NAME(CALL) \
-  template <>                    \
+#define VIRTRAIN_CALL_NAME(CALL, ORDER) \
+  template <>                           \
   inline constexpr const char* call_name<& Host::CALL> = #CALL;
 VIRTRAIN_HOST_CALLS(VIRTRAIN_CALL_NAME)
 #undef VIRTRAIN_CALL_NAME

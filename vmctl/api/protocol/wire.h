@@ -31,7 +31,7 @@
 
 namespace virtrain {
 
-// Of common, where there is no Boost.
+// Values of common, where there is no Boost.
 BOOST_DESCRIBE_STRUCT(CheckDescription, (), (id, severity, holds, applies_when))
 BOOST_DESCRIBE_STRUCT(Finding, (), (id, severity, status, found, fix, is_for_this_host))
 BOOST_DESCRIBE_STRUCT(FoundCanary, (), (canary, path, count, first, last))
@@ -192,7 +192,7 @@ T read(const json& said, const std::string& at) {
   }
 }
 
-/// What the type looks like in messages, to tell builds apart.
+/// Adds what the type looks like in messages, to tell builds apart.
 template <typename T>
 void append_shape(std::string& shape) {
   if constexpr (std::is_enum_v<T>) {

@@ -102,7 +102,7 @@ class Marker {
   bool failed_ = false;
 };
 
-void lift_quarantine(const std::string& address, vmctl::Host& host) {
+void lift_quarantine(const std::string& address, vmctl::HostLending& host) {
   if (!host.lift_quarantine(address)) {
     throw Error("lift the quarantine of " + address, ErrorCode::usage, "it is not in quarantine");
   }

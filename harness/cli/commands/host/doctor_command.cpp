@@ -258,7 +258,7 @@ results::Table checks_table(const std::vector<std::pair<CheckDescription, const 
 using KnownCheck = std::pair<CheckDescription, const char*>;
 
 /// All checks, those of trials last.
-std::vector<KnownCheck> known_checks(vmctl::Host& host) {
+std::vector<KnownCheck> known_checks(vmctl::HostLooks& host) {
   std::vector<KnownCheck> rows;
   for (const auto& row : host.checks()) { rows.emplace_back(row, "before a run"); }
   for (const auto& rule : validity_rules()) { rows.emplace_back(description_of(rule), "in each trial"); }
@@ -294,7 +294,7 @@ struct Examined {
   }
 };
 
-Examined examined(vmctl::Host& host, bool is_recorded) {
+Examined examined(vmctl::HostLooks& host, bool is_recorded) {
   Examined found{host.inventory(false), {}, {}};
   if (!is_recorded) { found.of_host = host.examine(vmctl::best_mode(host.privileges())); }
   found.of_devices = host.examine_devices(std::nullopt);

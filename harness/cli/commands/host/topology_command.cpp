@@ -31,7 +31,7 @@ std::string read_domain(const std::string& guest) {
       errno == ETIMEDOUT ? "it is a pipe, and nothing comes through it" : "it cannot be read as a file");
 }
 
-std::string domain_xml(vmctl::Host& host, const std::string& guest) {
+std::string domain_xml(vmctl::HostLooks& host, const std::string& guest) {
   const bool is_name = guest != "-" && !guest.ends_with(".xml") && guest.find('/') == std::string::npos;
   return is_name ? host.domain_xml_of(guest) : read_domain(guest);
 }
