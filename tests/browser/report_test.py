@@ -265,8 +265,8 @@ class Charts(unittest.TestCase):
             for loss, interval in zip(shown, intervals):
                 low, high = map(float, interval.split(" to "))
                 self.assertTrue(low - 0.5 <= loss <= high + 0.5 and low < high, (loss, interval))
-        self.assertEqual(texts_of(self.browser, "main section > h2")[:3], ["Beside neighbours", "What helps how much", "Without a neighbour"])
-        self.assertRegex(self.browser.element("h1").text, r"^trainer beside neighbours: bare metal loses up to 48 % \(.*\), VM up to 50 % \(.*\)$")
+        self.assertEqual(texts_of(self.browser, "main section > h2")[:3], ["Next to neighbours", "What helps how much", "Without a neighbour"])
+        self.assertRegex(self.browser.element("h1").text, r"^trainer next to neighbours: bare metal loses up to 48 % \(.*\), VM up to 50 % \(.*\)$")
         self.assertEqual(texts_of(self.browser, "#throughput .key li"), ["bare metal", "VM", "VM, pinned", "VM, capped"])
         self.assertEqual(count(self.browser, ".no_data"), 0)
         self.assertNotIn("+cpu", "".join(texts_of(self.browser, ".notes, #environment")))

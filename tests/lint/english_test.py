@@ -3,7 +3,7 @@
 
 Looks at string literals of tracked C++ sources (adjacent ones are one text) and at quoted strings of scripts/. Of comments it
 looks at how they open: "Of the node." and "What it says." are decoded only after the line below them. The project's private
-words stay out of messages and out of the guides, docs/*.md but the measurements.
+words stay out of messages, of the report's templates and of the guides, docs/*.md but the measurements.
 """
 
 import re
@@ -39,9 +39,9 @@ WORDS = [  # what is found, what to write; keys, options and states are not mess
     (r"(?<!every )\bnights?\b", "'run', 'nightly run', 'every night'"),
 ]
 WORD = re.compile("|".join(f"({word})" for word, _ in WORDS), re.IGNORECASE)
-NOT_YET = ("results/report/",)
 SQL = re.compile(r"\b(?:SELECT|FROM|INSERT|UPDATE|DELETE|CREATE|WHERE|JOIN|VALUES)\b")
 CODE = re.compile(r"^```.*?^```|^### \S+$|`[^`\n]*`|\]\([^)\n]*\)", re.DOTALL | re.MULTILINE)
+MARKUP = re.compile(r"\{\{.*?\}\}|<[^>]*?(?:aria-label=\"([^\"]*)\"[^>]*)?>")
 ALLOWED = set()  # (file, turn as it is found)
 CPP = re.compile(r"//[^\n]*|/\*.*?\*/|R\"(\w*)\((.*?)\)\1\"|\"((?:\\.|[^\"\\\n])*)\"|'(?:\\.[^'\n]{0,7}|[^'\\\n])'", re.DOTALL)
 SCRIPT = re.compile(r"(?m)^\s*(?:#|\"\"\").*$|\s#\s.*$|\"((?:\\.|[^\"\\\n])*)\"|'([^'\n]*)'")
@@ -86,6 +86,12 @@ def guides():
             yield from private_words(file, text, lambda at: source.count("\n", 0, at) + 1)
 
 
+def templates():
+    for file in (f for f in tracked(".html") if f.startswith("results/report/")):
+        text = MARKUP.sub(lambda found: found[1] or " ", (SOURCE / file).read_text(encoding="utf-8"))
+        yield from private_words(file, text, lambda at, text=text: text.count("\n", 0, at) + 1)
+
+
 def main():
     assert list(headless_comments(["int a;", "/// Of a node.", "/// Of b.", "", "  // What is. ", "/// The node's."])) == [2, 5]
     wrong = []
@@ -101,9 +107,9 @@ def main():
                 if (file, found[0]) not in ALLOWED:
                     line = source.count("\n", 0, begin) + 1
                     wrong.append(f"{file}:{line}: '{found[0]}' in a message; better: {TURNS[found.lastindex - 1][1]}")
-            if " " in text.strip() and not file.startswith(("scripts/", *NOT_YET)) and not SQL.search(text):
+            if " " in text.strip() and not file.startswith("scripts/") and not SQL.search(text):
                 wrong += private_words(file, text, lambda _, begin=begin: source.count("\n", 0, begin) + 1)
-    wrong += guides()
+    wrong += [*guides(), *templates()]
     print("\n".join(wrong))
     sys.exit(1 if wrong else 0)
 

@@ -162,7 +162,7 @@ void add_loss(const NeighbourCell& cell, const std::string& row, std::ptrdiff_t 
   const auto& alone = *cell.against_alone;
   auto drawn = heat_cell(loss_classes, alone.loss, std::ranges::find(rows, row) - rows.begin(), column,
                          fmt::format("{} %{}", whole_percents(alone.loss), is_decided(alone) ? "" : " ?"),
-                         fmt::format("{} beside {}\n{}", arm, cell.neighbour, to_text(alone, true)));
+                         fmt::format("{} next to {}\n{}", arm, cell.neighbour, to_text(alone, true)));
   if (alone.loss_ci) { drawn["interval"] = loss_interval_words(*alone.loss_ci); }
   chart.data["cells"].push_back(std::move(drawn));
 }
@@ -212,9 +212,8 @@ Chart neighbour_chart(const ArmsOfVictim& arms, std::size_t index) {
   const auto& worst = **std::ranges::max_element(
       arms, {}, [](const auto* matrix) { return worst_cell(*matrix)->against_alone->loss; });
   chart.summary = fmt::format(
-      "Share of the throughput alone that is lost beside a neighbour, with its interval ({}); a question "
-      "mark: "
-      "no verdict. Most is lost in {} beside {}: {}.",
+      "Share of the throughput alone that is lost next to a neighbour, with its interval ({}); a "
+      "question mark: no verdict. Most is lost in {} next to {}: {}.",
       level_words(first.settings.alpha), arm_words(worst.arm), worst_cell(worst)->neighbour,
       to_text(*worst_cell(worst)->against_alone, true));
   std::vector<std::string> rows;

@@ -78,8 +78,8 @@ void add_nights(const Series& series, Chart& chart) {
   }
   chart.signals["dates"] = dates;
   chart.signals["days"] = days;
-  chart.signals["axis_title"] = fmt::format("nights from {} to {}", day_words(*series.nights.front()),
-                                            day_words(*series.nights.back()));
+  chart.signals["axis_title"] =
+      fmt::format("runs from {} to {}", day_words(*series.nights.front()), day_words(*series.nights.back()));
   const std::size_t listed = std::min(listed_nights, series.values.size());
   for (std::size_t i = series.values.size() - listed; i < series.values.size(); ++i) {
     chart.table.rows.push_back({cell(day_words(*series.nights[i])), cell(figure_words(series.values[i])),
@@ -87,7 +87,7 @@ void add_nights(const Series& series, Chart& chart) {
   }
   if (listed < series.values.size()) {
     chart.table.notes.push_back(
-        fmt::format("The last {} of {} nights are listed.", listed, series.values.size()));
+        fmt::format("The last {} of {} runs are listed.", listed, series.values.size()));
   }
 }
 
@@ -95,7 +95,7 @@ std::string summary_of(const SeriesState& state) {
   std::vector<std::string> changes;
   for (const Change* change : state.changes) { changes.push_back(change_sentence(*change)); }
   return fmt::format(
-      "{}. {}.", counted(state.series->nights.size(), "night"),
+      "{}. {}.", counted(state.series->nights.size(), "run"),
       changes.empty() ? "No lasting change was found" : fmt::format("{}", fmt::join(changes, "; ")));
 }
 
@@ -110,7 +110,7 @@ Chart nights_chart(const SeriesState& state, const std::string& id) {
   chart.summary = summary_of(state);
   chart.zoom = true;
   for (const char* set : {"points", "levels", "bands", "changes"}) { chart.data[set] = json::array(); }
-  chart.table.columns = {{"night", "Night"}, {"value", "Value", true}, {"experiment", "Experiment"}};
+  chart.table.columns = {{"night", "Run"}, {"value", "Value", true}, {"experiment", "Experiment"}};
   chart.data["levels"] = levels_of(state);
   add_changes(state, chart);
   add_nights(series, chart);
@@ -118,11 +118,11 @@ Chart nights_chart(const SeriesState& state, const std::string& id) {
   const double room = std::max((*high - *low) * 0.12, *high * 0.03);
   chart.signals["values"] = {*low - room, *high + room};
   chart.signals["heading"] = series.unit.empty() ? series.figure : series.figure + ", " + series.unit;
-  chart.key = {{"arm-1", "nights and their level"},
-               {"band", "changes within it are too small to detect in the noise of these nights"},
+  chart.key = {{"arm-1", "runs and their level"},
+               {"band", "changes within it are too small to detect in the noise of these runs"},
                {"ideal",
-                "first night of a change; behind its nights red: open loss, green: open gain, "
-                "yellow: unconfirmed, grey: mended or acknowledged"}};
+                "first run of a change; behind its runs red: open loss, green: open gain, "
+                "yellow: unconfirmed, grey: recovered or acknowledged"}};
   return chart;
 }
 

@@ -63,7 +63,7 @@ Table difference_table(const ReportData& data) {
   const bool same_arms =
       std::ranges::all_of(shared, [&](const Shared& one) { return has_same_arms(*one.arms, first); });
   Table table;
-  table.columns = {{"fact", "Fact"},
+  table.columns = {{"fact", "Property"},
                    {"baseline", same_arms ? arm_words(first.baseline) : "Baseline"},
                    {"candidate", same_arms ? arm_words(first.candidate) : "Candidate"},
                    {"meaning", "Meaning"},
@@ -94,7 +94,7 @@ Table fact_table(const ReportData& data) {
     for (const auto& [field, values] : facts) { fields.insert(field); }
   }
   Table table;
-  table.columns = {{"fact", "Fact"}, {"value", "Value"}, {"arms", "Where"}};
+  table.columns = {{"fact", "Property"}, {"value", "Value"}, {"arms", "Where"}};
   for (const auto& field : fields) {
     std::map<std::string, std::vector<std::string>> arms_of_value;
     std::size_t knowing = 0;
@@ -122,13 +122,14 @@ nlohmann::json environment_model(const ReportData& data) {
   if (!differences.rows.empty()) {
     tables.push_back(table_model(differences, "What differs between the arms"));
   }
-  std::string lead =
-      differences.rows.empty() && !facts.rows.empty() ? "No fact that is known on both sides differs." : "";
+  std::string lead = differences.rows.empty() && !facts.rows.empty()
+                         ? "No property that is known on both sides differs."
+                         : "";
   return {{"lead", lead},
           {"has_lead", !lead.empty()},
           {"tables", tables},
           {"has_facts", !facts.rows.empty()},
-          {"facts", table_model(facts, "All facts that were recorded")},
+          {"facts", table_model(facts, "All properties that were recorded")},
           {"empty", differences.rows.empty() && facts.rows.empty()}};
 }
 

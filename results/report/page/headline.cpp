@@ -127,8 +127,8 @@ std::string many_cases(const Cases& cases, const ReportData& data) {
   return fmt::format("{}: {}", subject, fmt::join(parts, ", "));
 }
 
-/// "trainer beside neighbours: disturbed by 2 of 6; most is lost beside cpu@100%: 48 % (46 to 50)". Of
-/// several arms each is said by itself: "trainer beside neighbours: bare metal loses up to 48 % (46 to 50),
+/// "trainer next to neighbours: disturbed by 2 of 6; most is lost next to cpu@100%: 48 % (46 to 50)". Of
+/// several arms each is said by itself: "trainer next to neighbours: bare metal loses up to 48 % (46 to 50),
 /// VM up to …".
 std::string isolation_headline(const ReportData& data) {
   const auto arms = arms_beside_neighbours(data);
@@ -138,7 +138,7 @@ std::string isolation_headline(const ReportData& data) {
   };
   if (arms.size() == 1) {
     const auto& only = *arms.front();
-    return fmt::format("{} beside neighbours: {}; most is lost beside {}: {}", only.case_name,
+    return fmt::format("{} next to neighbours: {}; most is lost next to {}: {}", only.case_name,
                        neighbours_phrase(only), worst_cell(only)->neighbour, loss(only));
   }
   std::string words;
@@ -146,7 +146,7 @@ std::string isolation_headline(const ReportData& data) {
   for (const auto* matrix : arms) {
     const bool same_victim = before != nullptr && before->case_name == matrix->case_name;
     words += same_victim         ? ", "
-             : before == nullptr ? matrix->case_name + " beside neighbours: "
+             : before == nullptr ? matrix->case_name + " next to neighbours: "
                                  : "; " + matrix->case_name + ": ";
     words += fmt::format("{} {}up to {}", arm_words(matrix->arm), same_victim ? "" : "loses ", loss(*matrix));
     before = matrix;
@@ -208,10 +208,10 @@ std::string neighbours_phrase(const IsolationMatrix& matrix) {
   }
   std::vector<std::string> parts;
   for (const auto& [verdict, words] : {std::pair{Isolated::disturbed, "disturbed by {}"},
-                                       {Isolated::inconclusive, "undecided beside {}"},
+                                       {Isolated::inconclusive, "undecided next to {}"},
                                        {Isolated::isolated, "isolated from {}"},
-                                       {Isolated::faster, "faster beside {}"},
-                                       {Isolated::not_comparable, "not comparable beside {}"}}) {
+                                       {Isolated::faster, "faster next to {}"},
+                                       {Isolated::not_comparable, "not comparable next to {}"}}) {
     if (counts[verdict] == 0) { continue; }
     const auto number =
         parts.empty() ? fmt::format("{} of {}", counts[verdict], all) : std::to_string(counts[verdict]);

@@ -94,8 +94,8 @@ std::string left_out_words(const ReportData& data, const std::string& spec, std:
   return "";
 }
 
-/// The sections in their order: the scaling first where it is what most was run for, and of several dates what
-/// changed.
+/// The sections in their order: the scaling first where it is what most was run for, and of several dates
+/// what changed.
 std::vector<Section> ordered_sections(const ReportData& data) {
   auto sections = chart_sections();
   const auto sizes =
@@ -128,7 +128,7 @@ json figures_section(const ReportData& data, const Section& section, const std::
 /// The matrix of an isolation experiment, what helps, and then the arms without a neighbour.
 json isolation_sections(const ReportData& data, const std::vector<Chart>& charts) {
   json sections = json::array();
-  auto matrix = figures_section(data, {"neighbours", "Beside neighbours", "neighbours", ""}, charts);
+  auto matrix = figures_section(data, {"neighbours", "Next to neighbours", "neighbours", ""}, charts);
   const bool has_matrix = !matrix["figures"].empty();
   if (has_matrix) { sections.push_back(std::move(matrix)); }
   if (const auto tables = mitigations_model(data); !tables.empty()) {
@@ -173,7 +173,7 @@ json table_sections_model(const ReportData& data, json& absent) {
   return sections;
 }
 
-/// "3 facts differ between the arms, kernel forbids a verdict": the environment's table says more.
+/// "3 properties differ between the arms, kernel forbids a verdict": the environment's table says more.
 std::string differences_sentence(const ReportData& data) {
   std::set<std::string> fields;
   std::set<std::string> fatal;
@@ -186,7 +186,7 @@ std::string differences_sentence(const ReportData& data) {
   if (fields.empty()) { return ""; }
   return fmt::format(
       "{} {} between the arms (see Environment){}.", fields.size(),
-      fields.size() == 1 ? "fact differs" : "facts differ",
+      fields.size() == 1 ? "property differs" : "properties differ",
       fatal.empty() ? "" : fmt::format("; what forbids a verdict: {}", fmt::join(fatal, ", ")));
 }
 
@@ -217,7 +217,7 @@ std::string source_sentence(const ReportData& data) {
       ids.size() == 1 ? "experiment" : "experiments", join(ids, ", "));
 }
 
-/// "VM, pinned helps trainer most: beside cpu@100% it loses 4 % (3 to 5), without 50 % (49 to 51)."; empty
+/// "VM, pinned helps trainer most: next to cpu@100% it loses 4 % (3 to 5), without 50 % (49 to 51)."; empty
 /// where nothing helps.
 std::string help_sentence(const ReportData& data) {
   const Mitigation* best = nullptr;
@@ -226,7 +226,7 @@ std::string help_sentence(const ReportData& data) {
     if (best == nullptr || *one.relief > *best->relief) { best = &one; }
   }
   if (best == nullptr) { return ""; }
-  return fmt::format("{} helps {} most: beside {} it loses {}, without {}.", arm_words(best->arm),
+  return fmt::format("{} helps {} most: next to {} it loses {}, without {}.", arm_words(best->arm),
                      best->case_name, best->neighbour, to_text(*best->with, false),
                      to_text(*best->without, false));
 }

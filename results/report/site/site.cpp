@@ -105,7 +105,7 @@ void write_nights(const Store& store, const SiteRequest& request, const std::vec
     }
     if (batch.files.empty()) { break; }
     if (drawn.size() == most_drawn) { write_first(); }
-    batch.drawn = std::async(std::launch::async, draw_pages, batch.charts, "the nights");
+    batch.drawn = std::async(std::launch::async, draw_pages, batch.charts, "the runs");
     drawn.push_back(std::move(batch));
   }
   while (!drawn.empty()) { write_first(); }
@@ -155,7 +155,7 @@ SiteReport write_site(const Store& store, const SiteRequest& request, const fs::
   }
   if (data.nights.empty()) {
     throw Error("report on schedule " + request.schedule, ErrorCode::not_found,
-                fmt::format("{} has no night of scenario {} yet", data.database, excerpt(request.scenario)));
+                fmt::format("{} has no run of scenario {} yet", data.database, excerpt(request.scenario)));
   }
   data.series = series_states(log);
   data.groups = change_groups(log.changes);

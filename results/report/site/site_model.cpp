@@ -145,7 +145,7 @@ json group_model(const SiteData& data, const ChangeGroup& group, const std::vect
           {"glyph", words.glyph},
           {"word", capitalised(words.word)},
           {"first", link_model(data, group.first_night())},
-          {"suspects", suspects.empty() ? "no stored fact fits" : suspects},
+          {"suspects", suspects.empty() ? "no stored property fits" : suspects},
           {"has_suspects", confirmed},
           {"caption", "Series of this change"},
           {"with_change", true},

@@ -198,7 +198,7 @@ TEST_CASE("the page has a table of what helps only where there are mitigations")
   CHECK_THAT(text, Contains("vm-capped is vm with neighbour.limits.cpu 25%"));
 }
 
-TEST_CASE("of victims beside neighbours the headline says how many disturb, and which most") {
+TEST_CASE("of victims next to neighbours the headline says how many disturb, and which most") {
   const auto cell = [](std::string neighbour, std::string aggressor, Isolated verdict, double loss) {
     Disturbance disturbance{verdict, "", loss, Interval{loss - 0.02, loss + 0.02}};
     NeighbourCell made;
@@ -214,9 +214,10 @@ TEST_CASE("of victims beside neighbours the headline says how many disturb, and 
                   cell("cpu@100%", "cpu", Isolated::disturbed, 0.48)};
   ReportData data;
   data.isolation.matrices = {matrix};
-  CHECK(headline(data) ==
-        "trainer beside neighbours: disturbed by 2 of 3, isolated from 1; most is lost beside cpu@100%: 48 % "
-        "(46 to 50)");
+  CHECK(
+      headline(data) ==
+      "trainer next to neighbours: disturbed by 2 of 3, isolated from 1; most is lost next to cpu@100%: 48 % "
+      "(46 to 50)");
 
   // Two arms are never summed, and a mitigation is in a note.
   auto vm = matrix, pinned = matrix;
@@ -229,11 +230,11 @@ TEST_CASE("of victims beside neighbours the headline says how many disturb, and 
   helps.without = vm.cells.front().against_alone;
   data.isolation.mitigations = {helps};
   CHECK(headline(data) ==
-        "trainer beside neighbours: VM loses up to 60 % (58 to 62), bare metal up to 48 % (46 to 50)");
+        "trainer next to neighbours: VM loses up to 60 % (58 to 62), bare metal up to 48 % (46 to 50)");
   const auto page = page_model(data, charts_of(data));
   std::vector<std::string> notes;
   for (const auto& note : page["notes"]) { notes.push_back(note["sentence"]); }
-  CHECK(contains(notes, std::string("VM, pinned helps trainer most: beside cpu@100% it loses 4 % (2 to 6), "
+  CHECK(contains(notes, std::string("VM, pinned helps trainer most: next to cpu@100% it loses 4 % (2 to 6), "
                                     "without 60 % (58 to 62).")));
   CHECK(contains(notes, std::string("trainer, bare metal: disturbed by 2 of 3, isolated from 1.")));
   CHECK(contains(notes, std::string("trainer, VM: disturbed by 1 of 1.")));
