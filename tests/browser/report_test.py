@@ -295,6 +295,7 @@ class Charts(unittest.TestCase):
         for width in (360, 1280):
             self.browser.open(FOLDER / "site/index.html", width)
             self.assertEqual(texts_of(self.browser, "h1"), ["-8.2 to -7.8 % since 2026-10-25 in 4 series"])
+            self.assertEqual(self.browser.run("return [...document.querySelectorAll('h1 .date, h2 .date')].map(d => d.getClientRects().length)"), [1, 1])
             self.assertEqual(count(self.browser, ".event"), 1)
             self.assertEqual(count(self.browser, ".event .sparkline"), 4)
             self.assertEqual(count(self.browser, "#level .sparkline"), 4)

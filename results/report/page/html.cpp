@@ -1,5 +1,6 @@
 #include "results/report/page/html.h"
 
+#include <fmt/format.h>
 #include <kainjow/mustache.hpp>
 
 #include <set>
@@ -7,6 +8,7 @@
 #include "common/error.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
+#include "common/text/scanner.h"
 #include "common/text/sha256.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
@@ -55,6 +57,21 @@ std::string policy_hash(std::string_view script) {
   return "'sha256-" + sha256_base64(script) + "'";
 }
 
+/// HTML whose dates have an element of their own: browsers break lines at their hyphens.
+std::string with_whole_dates(std::string_view html) {
+  std::string text;
+  while (!html.empty()) {
+    Scanner in(html);
+    const bool is_date =
+        in.take_digits(4) && in.take("-") && in.take_digits(2) && in.take("-") && in.take_digits(2);
+    const auto length = is_date ? html.size() - in.rest().size() : 1;
+    const auto taken = html.substr(0, length);
+    text += is_date ? fmt::format(R"(<span class="date">{}</span>)", taken) : std::string(taken);
+    html.remove_prefix(length);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string render_template(std::string_view text, const json& model,
@@ -66,6 +83,10 @@ std::string render_template(std::string_view text, const json& model,
     values.set(
         name, MustacheData{kainjow::mustache::partial{[partial = std::string(partial)] { return partial; }}});
   }
+  values.set("dated", MustacheData{kainjow::mustache::lambda2{
+                          [](const std::string& part, const kainjow::mustache::renderer& rendered) {
+                            return with_whole_dates(rendered(part));
+                          }}});
   auto html = page.render(values);
   if (!page.error_message().empty()) {
     throw Error("write the report", ErrorCode::io, "template: " + page.error_message());

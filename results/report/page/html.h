@@ -11,7 +11,8 @@
 namespace virtrain::results {
 
 /// The Mustache template with the values of `model`, which are escaped: {{name}}. `partials` are the
-/// templates that it may include with {{>name}}. Error(io) for a template that is none.
+/// templates that it may include with {{>name}}; dates inside {{#dated}} are not broken. Error(io) for a
+/// template that is none.
 std::string render_template(std::string_view text, const nlohmann::json& model,
                             const std::map<std::string, std::string_view>& partials);
 

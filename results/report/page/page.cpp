@@ -226,9 +226,9 @@ std::string help_sentence(const ReportData& data) {
     if (best == nullptr || *one.relief > *best->relief) { best = &one; }
   }
   if (best == nullptr) { return ""; }
-  return fmt::format("{} helps {} most: next to {} it loses {}, without {}.", arm_words(best->arm),
-                     best->case_name, best->neighbour, to_text(*best->with, false),
-                     to_text(*best->without, false));
+  return fmt::format("{} helps {} most: next to {} it loses {}, without {}.",
+                     capitalised(arm_words(best->arm)), best->case_name, best->neighbour,
+                     to_text(*best->with, false), to_text(*best->without, false));
 }
 
 json notes_model(const ReportData& data) {

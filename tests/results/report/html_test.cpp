@@ -30,6 +30,8 @@ TEST_CASE("templates escape what they show") {
   CHECK(render_template("{{#list}}{{>part}}{{/list}} {{number}}", model, {{"part", "[{{name}}]"}}) ==
         "[&lt;i&gt;] 4");
   CHECK(render_template("{{name}}", {{"name", "a\x01z"}}, {}) == "a\xEF\xBF\xBDz");
+  CHECK(render_template("{{#dated}}{{name}}{{/dated}}", {{"name", "<b> 2026-10-25, 2026-1-2"}}, {}) ==
+        "&lt;b&gt; <span class=\"date\">2026-10-25</span>, 2026-1-2");
   CHECK_THROWS_AS(render_template("{{#open}}", model, {}), Error);
 }
 

@@ -249,6 +249,9 @@ TEST_CASE("of victims next to neighbours the headline says how many disturb, and
   CHECK(chart.data["cells"].size() == 7);
   CHECK(chart.data["cells"][3]["words"] == "48 %");
   CHECK(chart.data["cells"][3]["interval"] == "46 to 50");
+
+  data.isolation.mitigations.front().arm = "bare_metal-capped";
+  CHECK_THAT(page_model(data, {})["notes"].dump(), Contains("\"Bare metal, capped helps trainer most"));
 }
 
 TEST_CASE("arms beside neighbours are in the matrix alone, and their facts are those of the arm") {
