@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/describe/class.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 #include <fmt/format.h>
