@@ -183,7 +183,8 @@ class Resolver {
  private:
   void refuse_keys_of_others(const Draft& draft, const std::string& base) const {
     for (const auto& change : draft.changes) {
-      if (change.key == "guest.pinning" && change.value == to_string(Pinning::none) && base != arm_vm) {
+      if (change.key == "guest.pinning" && enum_of<Pinning>(change.value) == Pinning::none &&
+          base != arm_vm) {
         diagnostics_.add(draft.like_mark,
                          "arm {} sets guest.pinning none, but slices of {} always keep to their "
                          "cores (allowed like vm)",
