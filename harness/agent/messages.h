@@ -179,7 +179,7 @@ Record read(const Frame& frame) {
 /// A frame of the record about request, process or shell `id`.
 template <DescribedRecord Record>
 Frame frame_of(const Record& record, std::int64_t id = 0, std::string body = {}) {
-  auto frame = make_frame(Record::type, id);
+  Frame frame = make_frame(Record::type, id);
   frame.message.update(message_json(record));
   frame.body = std::move(body);
   return frame;

@@ -75,7 +75,7 @@ TEST_CASE("changes that began together are one group with the suspects that fit 
         "-10.0 to -5.0 % since 2026-10-21 in 3 series; suspects: host.kernel, label");
 }
 
-TEST_CASE("another night, another direction and another state are other groups; losses that are open lead") {
+TEST_CASE("another night, another direction and another state are other groups, and open losses lead") {
   const NightsOfThree made;
   const std::vector<Change> changes{
       made.change(0, 15, 0.80, ChangeState::acknowledged), made.change(0, 20, 1.3), made.change(1, 20, 0.95),
