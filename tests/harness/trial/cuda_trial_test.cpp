@@ -156,7 +156,7 @@ class OneTrial {
   std::string failure_;
   results::Store store_{folder_.path / "results.db"};
   RunContext context_{io_,    pool_,     stop_, store_,
-                      *host_, scenario_, plan_, fmt::format("cuda-trial-{:06x}", ::getpid() & 0xffffff)};
+                      *host_, scenario_, plan_, fmt::format("20260101t000000-{:06x}", ::getpid() & 0xffffff)};
 };
 
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {
