@@ -138,7 +138,7 @@ def ctrl_c_ends_it():
     wrong = []
     with tempfile.TemporaryDirectory(prefix="virtrain-lies-") as folder:
         for lie in LIES:
-            run = LyingRun(folder, [lie], pairs=50)
+            run = LyingRun(folder, [lie], pairs=2000)  # more than a second has room for
             run.wait_for('"stage agent"')
             time.sleep(0.3)
             seconds, status = run.stop()

@@ -105,8 +105,8 @@ class AgentProcess {
   }
 
  private:
-  std::string mark_ = std::to_string(::getpid()) + "-" + std::to_string(next_mark_++);
-  static inline int next_mark_ = 1;
+  std::string mark_ = std::to_string(::getpid()) + "-" + std::to_string(next_mark++);
+  static inline int next_mark = 1;
   UniqueFd channel_;
   pid_t pid_ = -1;
   std::optional<int> status_;
