@@ -17,6 +17,12 @@ void UniqueFd::reset(int fd) {
   fd_ = fd;
 }
 
+UniqueFd duplicate(int fd, int least) {
+  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, least));
+  if (!copy) { throw errno_error("copy a descriptor", errno); }
+  return copy;
+}
+
 std::array<UniqueFd, 2> make_socketpair() {
   int fds[2] = {-1, -1};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {

@@ -29,6 +29,10 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+/// Another descriptor of the same open file, close-on-exec, with a number of at least `least`: none of the
+/// standard streams. Throws Error.
+UniqueFd duplicate(int fd, int least = 3);
+
 /// A connected pair of stream sockets, close-on-exec. Throws Error.
 std::array<UniqueFd, 2> make_socketpair();
 

@@ -17,9 +17,7 @@ Agent::~Agent() = default;
 asio::awaitable<void> Agent::run() {
   do {
     // A port stays open for the next coordinator, so each conversation gets a descriptor of its own to close.
-    UniqueFd stream(::fcntl(stream_.get(), F_DUPFD_CLOEXEC, 3));
-    if (!stream) { throw errno_error("duplicate the coordinator's stream", errno); }
-    auto conversation = std::make_shared<Conversation>(io_, std::move(stream));
+    auto conversation = std::make_shared<Conversation>(io_, duplicate(stream_.get()));
     co_await conversation->run();
     // End of file from a port without a host client comes at once and again: look now and then, do not spin.
     asio::steady_timer pause(io_, std::chrono::milliseconds(50));

@@ -1,6 +1,5 @@
 #include "harness/hosts/launcher.h"
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <unistd.h>
 
@@ -41,14 +40,12 @@ HostProcess start_host(const HostRequest& request) {
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  HostProcess process;
+  HostProcess process{duplicate(ours.get()), std::move(ours)};
   const int failed =
       ::posix_spawn(&process.pid, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) { throw errno_error("start " + program.string(), failed); }
-  process.in = UniqueFd(::fcntl(ours.get(), F_DUPFD_CLOEXEC, 3));
-  process.out = std::move(ours);
   return process;
 }
 

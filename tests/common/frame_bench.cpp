@@ -30,7 +30,7 @@ double seconds_since(Clock::time_point began) {
 class Side {
  public:
   explicit Side(UniqueFd fd)
-      : in_(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)),
+      : in_(duplicate(fd.get())),
         link_(io_, std::move(in_), std::move(fd), {.message = {}, .end = [](const std::string& why) {
                                                      fmt::print(stderr, "the link ended: {}\n", why);
                                                    }}) {

@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 class Side {
  public:
   explicit Side(UniqueFd fd, LinkTimes times = {})
-      : in_(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3)),
+      : in_(duplicate(fd.get())),
         link_(io_, std::move(in_), std::move(fd),
               {.message =
                    [this](const nlohmann::json& message) {

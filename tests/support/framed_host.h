@@ -1,7 +1,5 @@
 #pragma once
 
-#include <fcntl.h>
-
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,19 +11,18 @@
 
 namespace virtrain::test {
 
-inline UniqueFd another(const UniqueFd& fd) {
-  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 3));
-}
-
 /// A host behind real frames: its server on a thread of this process, and a client of it.
 class FramedHost {
  public:
   explicit FramedHost(vmctl::Host& host) {
     auto [ours, theirs] = make_socketpair();
-    server_ = std::make_unique<vmctl::HostServer>(host, another(theirs), std::move(theirs));
-    thread_ = std::thread([this] { why_ = server_->run(); });
+    server_ = std::make_unique<vmctl::HostServer>(host, duplicate(theirs.get()), std::move(theirs));
+    thread_ = std::thread([this] {
+      why_ = server_->serve();
+      server_->undo();
+    });
     try {
-      client_ = harness::host_client({another(ours), std::move(ours), -1});
+      client_ = harness::host_client({duplicate(ours.get()), std::move(ours), -1});
     } catch (...) {
       end();
       throw;

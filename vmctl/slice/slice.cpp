@@ -118,16 +118,11 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
   return words;
 }
 
-/// A copy above the numbers that the helper expects, so that no dup2 of the spawn closes another's source.
-UniqueFd lift(int fd) {
-  UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 10));
-  if (!copy) { throw errno_error("copy a descriptor", errno); }
-  return copy;
-}
-
 pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int life_line, int status) {
-  const UniqueFd lifted_channel = lift(channel), lifted_life_line = lift(life_line),
-                 lifted_status = lift(status);
+  // Above the numbers that the helper expects, so that no dup2 of the spawn closes another's source.
+  constexpr int least = 10;
+  const auto lifted_channel = duplicate(channel, least), lifted_life_line = duplicate(life_line, least),
+             lifted_status = duplicate(status, least);
   auto words = helper_arguments(spec, groups);
   auto environment = spec.environment;
   environment.push_back("TMPDIR=" + spec.temporary_folder.string());
