@@ -2,7 +2,9 @@
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <future>
@@ -26,9 +28,8 @@ using namespace vmctl;
 using nlohmann::json;
 
 constexpr std::chrono::seconds greeting_deadline{30};
-/// How long a host process may take to undo what a failed run has left there, and how often it is looked at.
+/// How long a host process may take to undo what a failed run has left there.
 constexpr std::chrono::minutes undo_deadline{5};
-constexpr std::chrono::milliseconds look_interval{2};
 
 Error error_of(const HostFailure& failure) {
   return {failure.operation, failure.code, failure.message};
@@ -158,7 +159,7 @@ class HostClient final : public Host {
   template <auto method, typename... Argument>
   json call_of(std::int64_t id, const Argument&... argument) const {
     using Arguments = typename CallOf<decltype(method)>::Arguments;
-    static_assert(std::is_constructible_v<Arguments, const Argument&...>);
+    static_assert(std::is_constructible_v<Arguments, const Argument&...> && call_name<method> != nullptr);
     return to_json(HostCall{id, call_name<method>, json::array({wire::write(argument)...})});
   }
 
@@ -293,15 +294,12 @@ void HostClient::stop() {
   boost::asio::post(io_, [this] { link_.end("this side ended"); });
   if (thread_.joinable()) { thread_.join(); }
   if (pid_ <= 0) { return; }
-  const auto end = std::chrono::steady_clock::now() + undo_deadline;
-  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > end) {
-      log::warning("virtrain-host still undoes what the run has left; see: virtrain clean --verify",
-                   {{"pid", pid_}});
-      return;
-    }
-    std::this_thread::sleep_for(look_interval);
+  const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0U)));
+  if (process && !becomes_readable(process.get(), undo_deadline)) {
+    return log::warning("virtrain-host still undoes what the run has left; see: virtrain clean --verify",
+                        {{"pid", pid_}});
   }
+  ::waitpid(pid_, nullptr, 0);
 }
 
 }  // namespace

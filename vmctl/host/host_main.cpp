@@ -107,10 +107,9 @@ void enter_mode(const Options& options) {
 
 void serve(const Options& options) {
   // Nothing else may write to where the frames go.
-  UniqueFd in(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)), out(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
+  auto in = duplicate(STDIN_FILENO), out = duplicate(STDOUT_FILENO);
   const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (!in || !out || !nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 ||
-      ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+  if (!nothing || ::dup2(nothing.get(), STDIN_FILENO) < 0 || ::dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
     throw errno_error("take standard input and output", errno);
   }
   LocalHost host(options.root);
@@ -119,8 +118,9 @@ void serve(const Options& options) {
     server.log(level, message, fields);
   });
   server.heed_signals();
-  server.run();
-  log::pass_on({});
+  server.serve();
+  log::pass_on({});  // nobody hears it there any more
+  server.undo();
 }
 
 }  // namespace

@@ -43,11 +43,12 @@ HostServer::HostServer(Host& host, UniqueFd in, UniqueFd out, LinkTimes times)
                  }},
             times) {}
 
-std::string HostServer::run() {
+std::string HostServer::serve() {
   link_.send(to_json(Hello{virtrain_version, protocol_digest()}));
   link_.start();
   io_.run();
-  undo();
+  host_.cancel();
+  pool_.join();
   return ended_;
 }
 
@@ -95,9 +96,8 @@ void HostServer::greet(const Hello& hello) {
 
 void HostServer::answer(const HostCall& call) {
   try {
-    note_before(call.call);
     auto made = calls_.make(call.call, call.arguments);
-    note_after(call, made.value);
+    note(call, made.value);
     HostAnswer told{call.id, std::move(made.value), {}};
     if (!made.stream) { return link_.send(to_json(told)); }
     told.stream = static_cast<std::uint32_t>(call.arguments[0].get<NodeId>());
@@ -109,45 +109,33 @@ void HostServer::answer(const HostCall& call) {
 
 // --- what a coordinator that goes leaves to be undone
 
-void HostServer::note_before(const std::string& call) {
+void HostServer::note(const HostCall& call, const json& value) {
   const std::lock_guard lock(mutex_);
-  began_ = began_ || call == call_name<&Host::begin>;
-  lends_ = lends_ || call == call_name<&Host::lend> || call == call_name<&Host::set> ||
-           call == call_name<&Host::keep_services_away>;
-  planted_ = planted_ || call == call_name<&Host::plant> || call == call_name<&Host::plant_in_memory>;
-}
-
-void HostServer::note_after(const HostCall& call, const json& value) {
-  const std::lock_guard lock(mutex_);
+  if (call.call == call_name<&Host::begin>) { began_ = true; }
   if (call.call == call_name<&Host::plan_nodes>) { groups_.insert(value["id"].get<NodeGroupId>()); }
   if (call.call == call_name<&Host::remove>) { groups_.erase(call.arguments[0].get<NodeGroupId>()); }
-  if (call.call == call_name<&Host::end>) { began_ = lends_ = planted_ = false; }
+  if (call.call == call_name<&Host::end>) { began_ = false; }
 }
 
 void HostServer::undo() {
-  host_.cancel();
-  pool_.join();
   if (!began_) { return; }
-  const auto attempt = [](const char* what, const auto& work) {
+  const auto attempt = [](const auto& work) {
+    std::vector<std::string> reasons;
     try {
-      work();
-    } catch (const std::exception& error) {
-      log::error("not undone after the coordinator had gone; run: virtrain clean",
-                 {{"what", what}, {"reason", error.what()}});
+      reasons = work();
+    } catch (const std::exception& error) { reasons = {error.what()}; }
+    for (const auto& reason : reasons) {
+      log::error("not undone after the coordinator had gone; run: virtrain clean", {{"reason", reason}});
     }
   };
+  using Reasons = std::vector<std::string>;
   for (const auto group : groups_) {
-    attempt("nodes", [&] { host_.remove(group); });
+    attempt([&] { return host_.remove(group).left; });
   }
-  if (planted_) {
-    attempt("planted files", [&] { host_.remove_planted(); });
-  }
-  if (lends_) {
-    attempt("devices", [&] { host_.give_back(); });
-    attempt("services", [&] { host_.end_lending(); });
-  }
+  attempt([&] { return host_.remove_planted(), Reasons(); });
+  attempt([&] { return host_.end_lending(); });
   // The experiment still reads "running": `clean` marks it, by the journal.
-  attempt("leases", [&] { host_.end(false); });
+  attempt([&] { return host_.end(false), Reasons(); });
 }
 
 }  // namespace virtrain::vmctl

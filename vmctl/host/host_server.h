@@ -25,13 +25,15 @@ class HostServer {
  public:
   HostServer(Host& host, UniqueFd in, UniqueFd out, LinkTimes times = {});
 
-  /// Answers until the coordinator has gone, was silent for too long, or broke the protocol; then undoes all
-  /// that it had made and not removed itself. Returns why it ended.
-  std::string run();
+  /// Answers until the coordinator has gone, was silent for too long, or broke the protocol, and the calls
+  /// under way have ended. Returns why it ended.
+  std::string serve();
+  /// Undoes all that the coordinator had made and not removed itself.
+  void undo();
   /// SIGTERM ends it, unless the coordinator does; SIGINT and SIGHUP of a terminal are the coordinator's to
-  /// hear. Before run().
+  /// hear. Before serve().
   void heed_signals();
-  /// From any thread: run() ends as if the coordinator had gone.
+  /// From any thread: serve() ends as if the coordinator had gone.
   void stop(const std::string& why);
   /// Passes a line of the log on to the coordinator. From any thread.
   void log(log::Level level, std::string_view message, const nlohmann::json& fields);
@@ -40,10 +42,8 @@ class HostServer {
   void take(const nlohmann::json& message);
   void greet(const Hello& hello);
   void answer(const HostCall& call);
-  /// Note what there is to be undone: what a call may have done if it fails, and what it has done.
-  void note_before(const std::string& call);
-  void note_after(const HostCall& call, const nlohmann::json& value);
-  void undo();
+  /// Notes what there is to be undone once a call has been made.
+  void note(const HostCall& call, const nlohmann::json& value);
 
   Host& host_;
   HostCalls calls_;
@@ -56,7 +56,7 @@ class HostServer {
   std::string ended_;
   std::mutex mutex_;
   std::set<NodeGroupId> groups_;  ///< made and not removed
-  bool began_ = false, lends_ = false, planted_ = false;
+  bool began_ = false;
 };
 
 }  // namespace virtrain::vmctl

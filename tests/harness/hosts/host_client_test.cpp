@@ -64,8 +64,11 @@ class Liar {
   explicit Liar(FakeHost& host, LinkTimes times = {}) {
     auto [ours, theirs] = make_socketpair();
     ours_ = std::move(ours);
-    server_ = std::make_unique<HostServer>(host, test::another(theirs), std::move(theirs), times);
-    thread_ = std::thread([this] { why_ = server_->run(); });
+    server_ = std::make_unique<HostServer>(host, duplicate(theirs.get()), std::move(theirs), times);
+    thread_ = std::thread([this] {
+      why_ = server_->serve();
+      server_->undo();
+    });
   }
   ~Liar() {
     ours_.reset();
@@ -187,6 +190,29 @@ TEST_CASE("what a coordinator has made is undone when it goes") {
   CHECK(fake.host.ended() == false);  // nobody has stored how it ended: `clean` marks it
 }
 
+TEST_CASE("a run that did not begin has nothing to be undone") {
+  Fake fake;
+  fake.host.plant_fault("begin", {.error = Error("begin", ErrorCode::host_unable, "refused")});
+  FramedHost framed(fake.host);
+  CHECK(code_of([&] { framed.client().begin({.experiment = "e"}); }) == ErrorCode::host_unable);
+  framed.end();
+  CHECK(fake.host.calls("end") == 0);
+}
+
+TEST_CASE("what cannot be undone keeps nothing else from being undone") {
+  Fake fake;
+  fake.host.plant_fault("give_back", {.error = Error("give back", ErrorCode::io, "it is stuck")}, 0);
+  FramedHost framed(fake.host);
+  framed.client().begin({.experiment = "e"});
+  const auto group = framed.client().plan_nodes(one_node());
+  framed.client().make_networks(group.id);
+  DeviceGrant grant;
+  grant.address = "0000:65:00.0";
+  framed.client().lend({grant}, {});
+  framed.end();
+  CHECK(fake.host.left() == std::set<std::string>{"device 0000:65:00.0", "run"});
+}
+
 TEST_CASE("a host that ends fails the calls under way, and each later one") {
   Fake fake;
   fake.host.plant_fault("make_image", {.until_cancelled = true});
@@ -222,7 +248,7 @@ TEST_CASE("a host of another build is refused in words") {
   frame.message = to_json(Hello{"0.0.1", protocol_digest()});
   const auto bytes = encode(frame, host_frame_limits);
   REQUIRE(::write(theirs.get(), bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()));
-  CHECK_THROWS_WITH(host_client({test::another(ours), std::move(ours), -1}), Contains("version 0.0.1"));
+  CHECK_THROWS_WITH(host_client({duplicate(ours.get()), std::move(ours), -1}), Contains("version 0.0.1"));
 }
 
 TEST_CASE("what does not fit the protocol ends the connection, and nothing was called") {

@@ -3,6 +3,7 @@
 #include <boost/describe/class.hpp>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
+#include <boost/pfr/tuple_size.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -209,6 +210,11 @@ void append_shape(std::string& shape) {
   } else if constexpr (is_list<T> || is_set<T>) {
     append_shape<typename T::value_type>(shape += '*');
   } else if constexpr (DescribedStruct<T> || DescribedRecord<T>) {
+    if constexpr (DescribedStruct<T>) {
+      using Members = boost::describe::describe_members<T, boost::describe::mod_public>;
+      static_assert(boost::pfr::tuple_size_v<T> == boost::mp11::mp_size<Members>(),
+                    "a member that its description lacks would not arrive");
+    }
     shape += '{';
     for_each_member<T>([&]<typename Member>(const char* name, Member T::*) {
       append_shape<Member>((shape += name) += ':');
