@@ -8,6 +8,7 @@
 #include "common/text/printable.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
+#include "results/report/data/decimate.h"
 
 namespace virtrain::results {
 
@@ -32,6 +33,28 @@ void make_printable(json& value) {
     value = printable(value.get<std::string>());
   } else if (value.is_structured()) {
     for (auto& part : value) { make_printable(part); }
+  }
+}
+
+/// Leaves as many points of each line as a still picture shows.
+void decimate_lines(json& page) {
+  constexpr std::size_t most_of_picture = 2000, least_of_line = 60;
+  for (auto& chart : page["charts"]) {
+    const auto lines = chart["data"].find("lines");
+    if (lines == chart["data"].end()) { continue; }
+    const auto most = std::max(least_of_line, most_of_picture / std::max<std::size_t>(1, lines->size()));
+    for (auto& line : *lines) {
+      auto &times = line["t"], &values = line["v"];
+      std::vector<Point> points;
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        points.push_back({times[i].get<double>(), values[i].get<double>()});
+      }
+      times = values = json::array();
+      for (const auto& point : decimate(points, most)) {
+        times.push_back(point.t_seconds);
+        values.push_back(point.value);
+      }
+    }
   }
 }
 
@@ -64,7 +87,8 @@ json charts_json(const std::vector<Chart>& charts) {
   return {{"specs", specs}, {"theme", embedded(report::theme_json)}, {"charts", list}};
 }
 
-std::vector<Pictures> draw_charts(const std::vector<json>& pages) {
+std::vector<Pictures> draw_charts(std::vector<json> pages) {
+  for (auto& page : pages) { decimate_lines(page); }
   CommandOptions options;
   options.deadline = std::chrono::seconds(60) * std::max<std::size_t>(1, pages.size());
   options.max_output_bytes = std::size_t{256} << 20;

@@ -25,6 +25,6 @@ nlohmann::json charts_json(const std::vector<Chart>& charts);
 
 /// Draws every chart of each page in one node process, by the code that draws it in the page. Error where
 /// node cannot run or draw.
-std::vector<Pictures> draw_charts(const std::vector<nlohmann::json>& pages);
+std::vector<Pictures> draw_charts(std::vector<nlohmann::json> pages);
 
 }  // namespace virtrain::results

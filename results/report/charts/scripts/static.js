@@ -6,33 +6,9 @@ async function drawPages(pages, widths) {
   return drawn;
 }
 
-/** As many points of a line as a still picture shows: of each stretch the lowest and the highest. */
-function thinned(line, most) {
-  if (line.t.length <= most) return line;
-  const stretch = Math.ceil((2 * line.t.length) / most);
-  const kept = [];
-  for (let start = 0; start < line.t.length; start += stretch) {
-    let low = start;
-    let high = start;
-    for (let i = start; i < Math.min(start + stretch, line.t.length); ++i) {
-      if (line.v[i] < line.v[low]) low = i;
-      if (line.v[i] > line.v[high]) high = i;
-    }
-    kept.push(Math.min(low, high), Math.max(low, high));
-  }
-  return { ...line, t: kept.map((i) => line.t[i]), v: kept.map((i) => line.v[i]) };
-}
-
-function asStill(chart) {
-  const { lines } = chart.data;
-  if (!lines) return chart;
-  const most = Math.max(60, Math.floor(2000 / lines.length));
-  return { ...chart, data: { ...chart.data, lines: lines.map((line) => thinned(line, most)) } };
-}
-
 async function drawPage(page, widths) {
   const pictures = {};
-  for (const chart of page.charts.map(asStill)) {
+  for (const chart of page.charts) {
     pictures[chart.id] = [];
     // One view for all widths: making it, and its data, takes longer than drawing.
     const view = virtrainCharts.viewOf(page, chart, widths[0], { compiled: true });
