@@ -1,0 +1,96 @@
+#include "vmctl/process/calling_user.h"
+
+#include <fmt/format.h>
+#include <grp.h>
+#include <sys/fsuid.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <limits>
+
+#include "common/error.h"
+#include "common/text/printable.h"
+#include "common/text/units.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+Identity identity_of(uid_t user, gid_t otherwise) {
+  if (const auto* account = ::getpwuid(user)) { return identity_of(*account); }
+  return {user, otherwise, {}};
+}
+
+/// Who made the socket that is standard input; nothing where it is none.
+std::optional<Identity> peer_of_input() {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (::getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) { return std::nullopt; }
+  return identity_of(peer.uid, peer.gid);
+}
+
+Identity own_identity() {
+  return {::geteuid(), ::getegid(), all_groups([](gid_t* groups, int* count) {
+            const int listed = ::getgroups(*count, groups);
+            if (listed >= 0) { *count = listed; }
+            return listed;
+          })};
+}
+
+/// libc's setgroups() is for all threads, the system call for this one.
+void take_file_rights(const Identity& user) {
+  const bool has_groups = ::syscall(SYS_setgroups, user.groups.size(), user.groups.data()) == 0;
+  ::setfsgid(user.group);
+  ::setfsuid(user.user);
+  constexpr auto none = static_cast<uid_t>(-1);  // changes nothing, and says what it is
+  if (!has_groups || static_cast<uid_t>(::setfsuid(none)) != user.user ||
+      static_cast<gid_t>(::setfsgid(none)) != user.group) {
+    throw Error("open files as the calling user", ErrorCode::host_unable,
+                fmt::format("this process may not become user {}", user.user));
+  }
+}
+
+}  // namespace
+
+Identity calling_user_of(const std::optional<std::string>& sudo_uid, const std::optional<Identity>& peer) {
+  if (peer && peer->user != 0) { return *peer; }
+  if (!sudo_uid) { return peer.value_or(Identity{}); }
+  const auto number = parse_integer(*sudo_uid);
+  if (!number || *number < 0 || *number >= std::numeric_limits<uid_t>::max()) {
+    throw Error("find out who called sudo", ErrorCode::host_unable,
+                "SUDO_UID is '" + excerpt(*sudo_uid, 64) + "'");
+  }
+  constexpr gid_t nobodys = 65534;
+  return identity_of(static_cast<uid_t>(*number), nobodys);
+}
+
+const Identity& calling_user() {
+  static const Identity user = [] {
+    if (::geteuid() != 0) { return own_identity(); }
+    const char* sudo_uid = std::getenv("SUDO_UID");
+    return calling_user_of(sudo_uid != nullptr ? std::optional<std::string>(sudo_uid) : std::nullopt,
+                           peer_of_input());
+  }();
+  return user;
+}
+
+bool works_for_another() {
+  return calling_user().user != ::geteuid();
+}
+
+AsUser::AsUser(const Identity& user) : is_other_(user.user != ::geteuid()) {
+  if (!is_other_) { return; }
+  own_ = own_identity();
+  take_file_rights(user);
+}
+
+AsUser::~AsUser() {
+  if (!is_other_) { return; }
+  ::setfsuid(own_.user);
+  ::setfsgid(own_.group);
+  ::syscall(SYS_setgroups, own_.groups.size(), own_.groups.data());
+}
+
+}  // namespace virtrain::vmctl
