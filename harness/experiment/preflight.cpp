@@ -54,7 +54,9 @@ void check_devices(vmctl::HostLooks& host, const Scenario& scenario, const Plan&
   // The plan has none with users, nor one that another run of ours holds and that can be waited for.
   std::erase_if(findings, [](const auto& finding) { return finding.id == "USE-1"; });
   add_what_blocks(findings, reasons);
-  if (::geteuid() != 0) { reasons.emplace_back("devices: binding them to another driver needs root"); }
+  if (!host.privileges().is_root) {
+    reasons.emplace_back("devices: binding them to another driver needs root");
+  }
   if (mode != HostMode::system) {
     reasons.push_back(
         fmt::format("devices: mode {} cannot assign any (allowed: mode system)", to_string(mode)));
@@ -173,7 +175,7 @@ void check_vm_arm(vmctl::HostLooks& host, const Plan& plan, HostMode mode,
     reasons.push_back(fmt::format("guest.hugepages: mode {} may not take huge pages (allowed: mode system)",
                                   to_string(mode)));
   }
-  if (mode != HostMode::system || ::geteuid() == 0) { return; }
+  if (mode != HostMode::system || host.privileges().is_root) { return; }
   if (const auto why = host.lacks_system_libvirt(); !why.empty()) {
     reasons.push_back(
         fmt::format("libvirt does not answer at {}: {} (start libvirtd, run as root, or use --mode "
@@ -199,7 +201,7 @@ void check_bare_metal_arm(vmctl::HostLooks& host, HostMode mode, std::vector<std
 
 /// Whether the system's libvirt does all that the scenario wants for a user who is not root.
 bool system_libvirt_is_enough(vmctl::HostLooks& host, const Scenario& scenario) {
-  return ::geteuid() != 0 && has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal) &&
+  return !host.privileges().is_root && has_arm(scenario, arm_vm) && !has_arm(scenario, arm_bare_metal) &&
          host.closed_to_qemu().empty() && host.lacks_system_libvirt().empty();
 }
 

@@ -29,12 +29,13 @@ VIRTRAIN_DESCRIBE_ENUM(HostMode, system, namespaces, session)
 /// Effects that cannot be measured in that mode, for people; empty for `system`.
 std::string what_it_lacks(HostMode mode);
 
-/// Privileges of this process. Children that leave nothing behind try each of them.
+/// Privileges of a host process. Children that leave nothing behind try each of them.
 struct Privileges {
   std::string lacks_isolation;  ///< what failed when it made namespaces, mounts and a bridge; empty: nothing
   std::string lacks_user_namespaces;  ///< the same in a user namespace of its own
+  bool is_root = false;
 };
-BOOST_DESCRIBE_STRUCT(Privileges, (), (lacks_isolation, lacks_user_namespaces))
+BOOST_DESCRIBE_STRUCT(Privileges, (), (lacks_isolation, lacks_user_namespaces, is_root))
 
 /// The best mode that the privileges give.
 HostMode best_mode(const Privileges& privileges);

@@ -286,7 +286,7 @@ struct NodeFacts {
   std::optional<int> numa_node;
   std::string counted_cores;  ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
   std::filesystem::path log;  ///< its console, or what its agent printed
-  std::string cache_home;     ///< a folder of this node and no other for what ranks keep; not made
+  std::string cache_home;     ///< a folder of this node and no other for what ranks keep; in VMs not made
   /// Folder of mode 0700 that lives as long as the node: its TMPDIR, and where mpirun keeps what it shares.
   std::string temporary_folder;
   std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty

@@ -21,6 +21,7 @@
 #include "common/version.h"
 #include "vmctl/host/host_server.h"
 #include "vmctl/host/local_host.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/process/containment.h"
 
 namespace {
@@ -129,6 +130,7 @@ int main(int argc, char** argv) {
   try {
     const auto options = read_options(argc, argv);
     log::configure(log::Format::text, options.level);
+    calling_user();  // while standard input is what it was
     ignore_broken_pipes();
     enter_mode(options);
     serve(options);

@@ -20,6 +20,7 @@
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"
 #include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/resctrl.h"
 #include "vmctl/slice/temporary_folder.h"
@@ -130,7 +131,7 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   facts.cache_home = is_vm() ? guest_cache_home : (run_.log_dir / (facts.name + ".cache")).string();
   facts.temporary_folder = spec_.kind == NodeKind::shared_slice ? unforeseen_folder(run_.log_dir, facts.name)
                                                                 : node_temporary_folder;
-  if (!is_vm()) { facts.load_file = (run_.log_dir / (facts.name + ".load")).string(); }
+  if (!is_vm()) { facts.load_file = facts.cache_home + "/load"; }
   facts.network_medium = networks_[tenant].multicast_port != 0 ? "shared_medium" : "";
   for (const auto& [name, program] : run_.programs.others) {
     facts.programs[name] = is_vm() ? guest_program(program) : program.string();
@@ -317,17 +318,25 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};
   spec.log = node.facts.log;
+  if (works_for_another()) {
+    spec.user = calling_user();
+    spec.environment.push_back("HOME=" + home_of(*spec.user));
+  }
   return spec;
 }
 
-void MadeNodes::make_temporary_folder(const Node& node) {
-  const auto& folder = node.facts.temporary_folder;
-  made_files_.emplace_back(folder, journal(EffectKind::file, folder));
-  make_unforeseen_folder(folder);
+/// Those of a slice that its ranks write to.
+void MadeNodes::make_folders(const Node& node) {
+  std::vector<std::string> folders{node.facts.cache_home};
+  if (spec_.kind == NodeKind::shared_slice) { folders.push_back(node.facts.temporary_folder); }
+  for (const auto& folder : folders) {
+    made_files_.emplace_back(folder, journal(EffectKind::file, folder));
+    make_folder_of(folder, calling_user());
+  }
 }
 
 NodeStream MadeNodes::start_slice(Node& node) {
-  if (spec_.kind == NodeKind::shared_slice) { make_temporary_folder(node); }
+  make_folders(node);
   const auto id = journal(EffectKind::slice, node.facts.name);
   made_nodes_.emplace_back(&node, id);
   NodeStream stream;

@@ -68,7 +68,7 @@ class MadeNodes {
   void make_boot_disk(const Node& node);
   void make_scratch_disk(Node& node);
   /// Makes the folder of a slice that has the host's /tmp; the other nodes make theirs themselves.
-  void make_temporary_folder(const Node& node);
+  void make_folders(const Node& node);
   /// Limits what these processes of the node, and all that they start, take of caches and memory bandwidth.
   void limit_by_resctrl(const Node& node, std::initializer_list<std::optional<pid_t>> processes);
   NodeStream start_vm(Node& node);

@@ -18,7 +18,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-Identity identity_of(uid_t user, gid_t otherwise) {
+Identity identity_of_number(uid_t user, gid_t otherwise) {
   if (const auto* account = ::getpwuid(user)) { return identity_of(*account); }
   return {user, otherwise, {}};
 }
@@ -28,7 +28,7 @@ std::optional<Identity> peer_of_input() {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) { return std::nullopt; }
-  return identity_of(peer.uid, peer.gid);
+  return identity_of_number(peer.uid, peer.gid);
 }
 
 Identity own_identity() {
@@ -63,7 +63,7 @@ Identity calling_user_of(const std::optional<std::string>& sudo_uid, const std::
                 "SUDO_UID is '" + excerpt(*sudo_uid, 64) + "'");
   }
   constexpr gid_t nobodys = 65534;
-  return identity_of(static_cast<uid_t>(*number), nobodys);
+  return identity_of_number(static_cast<uid_t>(*number), nobodys);
 }
 
 const Identity& calling_user() {
@@ -78,6 +78,11 @@ const Identity& calling_user() {
 
 bool works_for_another() {
   return calling_user().user != ::geteuid();
+}
+
+std::string home_of(const Identity& user) {
+  const auto* account = ::getpwuid(user.user);
+  return account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "/";
 }
 
 AsUser::AsUser(const Identity& user) : is_other_(user.user != ::geteuid()) {

@@ -19,6 +19,9 @@ Identity calling_user_of(const std::optional<std::string>& sudo_uid, const std::
 /// Whether it is another user than the one this process runs as.
 bool works_for_another();
 
+/// The home of the user's account; "/" without one.
+std::string home_of(const Identity& user);
+
 /// While it lives, this thread looks for, opens and makes files with that user's rights and no others. Does
 /// nothing for the user that this process runs as.
 class AsUser {

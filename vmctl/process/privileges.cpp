@@ -33,7 +33,8 @@ std::string try_other_user() {
 const Privileges& try_privileges() {
   static const Privileges tried = [] {
     Privileges found;
-    found.lacks_isolation = ::geteuid() == 0 ? try_isolation() : "make namespaces: only root may";
+    found.is_root = ::geteuid() == 0;
+    found.lacks_isolation = found.is_root ? try_isolation() : "make namespaces: only root may";
     if (!found.lacks_isolation.empty()) { found.lacks_user_namespaces = try_isolation_in_user_namespace(); }
     return found;
   }();

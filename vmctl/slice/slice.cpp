@@ -110,6 +110,11 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
     add("--temporary", spec.temporary_folder);
     for (const auto& folder : hidden_folders(spec)) { add("--keep", folder); }
   }
+  if (spec.user) {
+    add("--user", std::to_string(spec.user->user));
+    add("--group", std::to_string(spec.user->group));
+    for (const auto group : spec.user->groups) { add("--also-group", std::to_string(group)); }
+  }
   if (groups.memory.empty()) { add("--memory-rlimit", std::to_string(spec.memory_bytes)); }
   for (const auto& folder : groups.folders) { add("--cgroup", folder.string()); }
   words.emplace_back("--");
@@ -129,6 +134,9 @@ pid_t spawn(const SliceSpec& spec, const SliceCgroups& groups, int channel, int 
   environment.push_back(fmt::format("{}={}", slice_variable, spec.name));
   environment.push_back(fmt::format("{}={}", experiment_variable, spec.experiment));
   environment = slice_environment_with(std::move(environment));
+  if (spec.user) {  // root's folders are of no use to it
+    std::erase_if(environment, [](const std::string& entry) { return entry.starts_with("XDG_"); });
+  }
   const std::string log = spec.log.empty() ? "/dev/null" : spec.log.string();
 
   posix_spawn_file_actions_t actions;
@@ -264,15 +272,19 @@ class RunningSlice final : public Slice {
 
 /// Ends the processes in these groups, and those marked as this slice's: without namespaces nothing ends them
 /// with their helper, if that one was killed.
-void end_processes(const std::string& name, const std::vector<std::filesystem::path>& groups) {
+void end_processes(const SliceSpec& spec, const std::vector<std::filesystem::path>& groups) {
   std::set<pid_t> members;
   for (const auto& group : groups) { members.merge(processes_in_cgroup(group)); }
+  const auto is_of_slice = [&](std::optional<uid_t> user) {
+    return user == ::geteuid() || (spec.user && user == spec.user->user);
+  };
   for (const auto& process : all_processes()) {
     const bool is_in =
         members.contains(process.pid) ||
-        (user_of(process.pid) == ::geteuid() && process_variable(process.pid, slice_variable) == name);
+        (is_of_slice(user_of(process.pid)) && process_variable(process.pid, slice_variable) == spec.name);
     if (is_in && !kill_and_wait(process.pid, process.start_time)) {
-      throw Error("end slice " + name, ErrorCode::io, fmt::format("process {} does not end", process.pid));
+      throw Error("end slice " + spec.name, ErrorCode::io,
+                  fmt::format("process {} does not end", process.pid));
     }
   }
 }
@@ -291,7 +303,7 @@ void remove_rest_of_slice(const SliceSpec& spec) {
       step();
     } catch (const std::exception& error) { failures.emplace_back(error.what()); }
   };
-  attempt([&] { end_processes(spec.name, groups); });
+  attempt([&] { end_processes(spec, groups); });
   if (spec.isolated) {
     // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
     attempt([&] { delete_link(spec.network.veth); });

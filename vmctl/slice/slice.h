@@ -12,6 +12,7 @@
 
 #include "common/files/unique_fd.h"
 #include "vmctl/api/node.h"
+#include "vmctl/process/child.h"
 #include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
@@ -51,6 +52,8 @@ struct SliceSpec {
   /// Folders of what the agent may start, beside its own: they stay visible where they lie under /tmp.
   std::vector<std::filesystem::path> program_folders;
   std::filesystem::path log;  ///< receives its stdout and stderr
+  /// Whom the agent and all that it starts run as; nothing: whom this process runs as.
+  std::optional<Identity> user = {};
 };
 
 /// A running slice. Destroying it kills everything in it. When this process dies without that, the slice's

@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/guest/node_settings.h"
+#include "vmctl/process/child.h"
 
 namespace {
 
@@ -45,10 +47,15 @@ struct Options {
   std::vector<int> cores;
   rlim_t memory_rlimit = 0;
   std::vector<std::string> cgroups;
-  std::string temporary;          ///< folder to make in the slice's own /tmp
-  std::vector<std::string> keep;  ///< folders below /tmp or /dev/shm that the agent still needs to see
+  std::string temporary;                ///< folder to make in the slice's own /tmp
+  std::vector<std::string> keep;        ///< folders below /tmp or /dev/shm that the agent still needs to see
+  std::optional<vmctl::Identity> user;  ///< whom the agent runs as; nothing: whom we run as
   std::vector<char*> agent;
 };
+
+unsigned number(const std::string& word) {
+  return static_cast<unsigned>(parse_integer(word).value_or(0));
+}
 
 void report(const std::string& line) {
   const std::string text = line + "\n";
@@ -80,6 +87,9 @@ Options parse(int argc, char** argv) {
     if (word == "--cgroup") { options.cgroups.push_back(value()); }
     if (word == "--temporary") { options.temporary = value(); }
     if (word == "--keep") { options.keep.push_back(value()); }
+    if (word == "--user") { options.user.emplace().user = number(value()); }
+    if (word == "--group") { options.user.value().group = number(value()); }
+    if (word == "--also-group") { options.user.value().groups.push_back(number(value())); }
     if (word == "--") {
       options.agent.assign(argv + i + 1, argv + argc);
       break;
@@ -149,7 +159,10 @@ void make_private_mounts(const Options& options) {
   if (cgroups >= 0) { bind_back(cgroups, "/sys/fs/cgroup"); }
   mount_fresh("tmpfs", "/dev/shm", "mode=1777");
   mount_fresh("tmpfs", "/tmp", "mode=1777");
-  need(::mkdir(options.temporary.c_str(), 0700) == 0, "make folder " + options.temporary);
+  need(
+      ::mkdir(options.temporary.c_str(), 0700) == 0 &&
+          (!options.user || ::chown(options.temporary.c_str(), options.user->user, options.user->group) == 0),
+      "make folder " + options.temporary);
   const std::string hosts = "/tmp/hosts";
   need(put(hosts, options.hosts) && ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0,
        "give the slice its own /etc/hosts");
@@ -162,9 +175,20 @@ void make_private_mounts(const Options& options) {
   need(put("/proc/sys/net/ipv4/tcp_retries2", vmctl::tcp_retries2), "set tcp_retries2");
 }
 
+/// RDMA and CUDA lock memory, which guests may do without bound.
+void become_user(const Options& options) {
+  rlimit locked{RLIM_INFINITY, RLIM_INFINITY};
+  if (::setrlimit(RLIMIT_MEMLOCK, &locked) != 0 && ::getrlimit(RLIMIT_MEMLOCK, &locked) == 0) {
+    locked.rlim_cur = locked.rlim_max;  // a container that lacks CAP_SYS_RESOURCE
+    ::setrlimit(RLIMIT_MEMLOCK, &locked);
+  }
+  if (options.user) { need(options.user->assume(), "become the calling user"); }
+}
+
 [[noreturn]] void become_agent(Options& options) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (options.isolated) { make_private_mounts(options); }
+  become_user(options);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // another user's process forgets it
   // As in a guest; and where we were started may lie under the old /tmp, where mpirun then finds no folder to
   // be in.
   need(::chdir("/") == 0, "change to /");

@@ -39,9 +39,13 @@ std::optional<std::string> slice_of_unforeseen(const std::string& name) {
   return name.substr(before.size(), dash - before.size());
 }
 
-void make_unforeseen_folder(const std::string& folder) {
+void make_folder_of(const std::string& folder, const Identity& user) {
   constexpr mode_t owner_only = 0700;
-  if (::mkdir(folder.c_str(), owner_only) != 0) { throw errno_error("make folder " + folder, errno); }
+  const bool made = ::mkdir(folder.c_str(), owner_only) == 0;
+  // In its parent only we may change names.
+  const bool is_theirs =
+      made && (user.user == ::geteuid() || ::lchown(folder.c_str(), user.user, user.group) == 0);
+  if (!is_theirs) { throw errno_error("make folder " + folder, errno); }
 }
 
 }  // namespace virtrain::vmctl

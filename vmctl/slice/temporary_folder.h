@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "vmctl/process/child.h"
+
 namespace virtrain::vmctl {
 
 /// Where a slice without namespaces keeps temporary files, beside those of all users of the host: a name that
@@ -14,7 +16,7 @@ std::string unforeseen_folder(const std::filesystem::path& otherwise, const std:
 /// "vt-7f3a2b-1" of the name of such a folder; nothing of other names.
 std::optional<std::string> slice_of_unforeseen(const std::string& name);
 
-/// Makes it, for us alone. Throws Error where anything has that name.
-void make_unforeseen_folder(const std::string& folder);
+/// Makes a folder in one of ours for that user alone. Throws Error where anything has that name.
+void make_folder_of(const std::string& folder, const Identity& user);
 
 }  // namespace virtrain::vmctl

@@ -382,7 +382,7 @@ TEST_CASE("a killed harness's slice is found and removed without a journal, and 
   ::kill(harness, SIGKILL);
   ::waitpid(harness, nullptr, 0);
   const std::string temporary = "/dev/shm/virtrain-vt-1eaced-1-0123456789abcdef";
-  make_unforeseen_folder(temporary);
+  make_folder_of(temporary, {::geteuid(), ::getegid()});
 
   const auto view = find_leftovers(nullptr, nullptr);
   CHECK(has(view.leftovers, EffectKind::file, temporary));

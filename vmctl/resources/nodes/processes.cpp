@@ -30,13 +30,15 @@ std::optional<uid_t> holder_of_process(const Search& search, const std::set<pid_
   return members.contains(pid) ? search.caller().user : user_of(pid);
 }
 
-/// A slice's helper ends when its harness does, so one of the caller's that still has a parent proves a
-/// living harness of the caller's.
+/// A slice's helper ends when its host process does, so one that still has a parent proves a living run: of
+/// the caller's, or of root's for the caller.
 bool below_living_harness(const Search& search, const std::set<pid_t>& members, pid_t pid) {
   const auto& processes = search.processes;
   for (auto at = processes.find(pid); at != processes.end(); at = processes.find(at->second.parent)) {
     const bool is_helper = at->second.name == "virtrain-slice" && at->second.parent != 1;
-    if (is_helper && holder_of_process(search, members, at->first) == search.caller().user) { return true; }
+    if (!is_helper) { continue; }
+    const auto holder = holder_of_process(search, members, at->first);
+    if (holder == search.caller().user || holder == root_user) { return true; }
   }
   return false;
 }
