@@ -23,6 +23,9 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md COMPONENT virtrain DESTINATION ${C
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs COMPONENT virtrain DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/virtrain)
 # Not enabled: that a boot mends what a killed run left is for the host's owner to choose.
 install(FILES ${packaging}/virtrain-clean.service COMPONENT virtrain DESTINATION lib/systemd/system)
+# Nor this: members of group virtrain get what the host process can do as root.
+install(FILES ${packaging}/virtrain-host.socket ${packaging}/virtrain-host@.service COMPONENT virtrain
+  DESTINATION lib/systemd/system)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME virtrain)
@@ -52,7 +55,7 @@ set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_RECOMMENDS
   "libvirt-daemon-system (>= 9.0), qemu-system-x86, qemu-utils, supermin, cpio, xz-utils, \
 linux-image-cloud-amd64 | linux-image-amd64, nodejs")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_SUGGESTS "virtrain-workloads-cuda, libvirt-clients, systemd | cron")
-set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_CONTROL_EXTRA ${packaging}/prerm ${packaging}/postrm)
+set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_CONTROL_EXTRA ${packaging}/postinst ${packaging}/prerm ${packaging}/postrm)
 set(CPACK_DEBIAN_VIRTRAIN_DESCRIPTION
 "measures what virtualization costs a GPU training job
 One command takes a scenario file, boots virtual machines through libvirt,

@@ -270,8 +270,9 @@ std::unique_ptr<vmctl::Host> open_host(const HostRequest& request) {
   return open_host_by(request);
 }
 
-std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root) {
-  return open_host_by({.root = root});
+std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root, std::optional<Elevation> asked) {
+  if (root != "/") { return open_host_by({.root = root}); }
+  return open_host_by({.elevation = choose_elevation(asked)});
 }
 
 int run_cli(int argc, char** argv, OpenHost open) {

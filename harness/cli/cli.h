@@ -16,6 +16,9 @@ int run_cli(int argc, char** argv, OpenHost open);
 
 /// Makes a host by the function that run_cli() was given.
 std::unique_ptr<vmctl::Host> open_host(const HostRequest& request);
-std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root = "/");
+/// A recorded host, or this one with the best privileges that this user gets without a question, or by the
+/// way that is asked for.
+std::unique_ptr<vmctl::Host> open_host(const std::filesystem::path& root = "/",
+                                       std::optional<Elevation> asked = {});
 
 }  // namespace virtrain::harness

@@ -67,6 +67,16 @@ results::CompareRequest comparison_of(const std::string& experiment, const Scena
 
 }  // namespace
 
+void add_privileges_option(CLI::App& verb, std::optional<Elevation>& elevation) {
+  verb.add_option(
+          "--privileges", elevation,
+          "How a user gets a process with root's privileges: group (the socket of group virtrain), sudo "
+          "or none (default: the first that works and asks nothing; on a terminal sudo may ask where "
+          "the scenario needs root)")
+      ->type_name("WAY")
+      ->transform(name_of(by_word<Elevation>()));
+}
+
 void add_host_options(CLI::App& verb, RunOptions& options) {
   using vmctl::HostMode;
   const std::map<std::string, HostMode> uris{{vmctl::system_libvirt, HostMode::system},
@@ -79,30 +89,73 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
   auto* uri =
       verb.add_option("--connect", options.mode, "The same, as libvirt's qemu:///system or qemu:///session");
   uri->type_name("URI")->transform(name_of(uris))->excludes(mode);
+  add_privileges_option(verb, options.elevation);
   verb.add_flag("--wait", options.experiment.wait,
                 "Wait for busy cores and devices instead of exiting with 75");
   verb.add_flag("!--no-host-changes", options.experiment.may_change_host,
                 "Leave /dev/kvm as it is, start no libvirt daemon and stop no service");
 }
 
-ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
-  options.experiment.mode = choose_mode(*open_host(), options.mode, scenario);
-  const auto host = open_host({.mode = options.experiment.mode, .with_vms = has_arm(scenario, arm_vm)});
+namespace {
+
+/// A host that can run the scenario, and how.
+struct Prepared {
+  std::unique_ptr<vmctl::Host> host;
+  vmctl::HostMode mode;
+  vmctl::Inventory inventory;
+  Plan plan;
+};
+
+/// Error(host_unable) where it cannot. Nothing is done.
+Prepared prepare(const Scenario& scenario, const RunOptions& options, Elevation elevation) {
+  auto host = open_host({.elevation = elevation});
+  const auto mode = choose_mode(*host, options.mode, scenario);
+  if (mode != vmctl::HostMode::system) {  // which a process has to enter before it does anything
+    host = open_host({.mode = mode, .with_vms = has_arm(scenario, arm_vm), .elevation = elevation});
+  }
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   auto plan = make_plan(scenario, inventory, expects_emulation(inventory), options.done);
   if (options.security_only) {
     plan.trials.clear();
-    leave_out_impossible_arms(*host, scenario, inventory, options.experiment.mode, plan);
+    leave_out_impossible_arms(*host, scenario, inventory, mode, plan);
   } else {
-    check_host(*host, scenario, plan, inventory, options.experiment.mode);
+    check_host(*host, scenario, plan, inventory, mode);
   }
+  return {std::move(host), mode, inventory, std::move(plan)};
+}
+
+/// A user's own modes want the user's own privileges, unless told otherwise.
+std::optional<Elevation> wanted_elevation(const RunOptions& options) {
+  const bool has_own_mode = options.mode.value_or(vmctl::HostMode::system) != vmctl::HostMode::system;
+  return !options.elevation && has_own_mode ? Elevation::none : options.elevation;
+}
+
+/// Asks for a password only where it is needed and somebody is there.
+Prepared prepare(const Scenario& scenario, const RunOptions& options) {
+  const auto wanted = wanted_elevation(options);
+  const auto elevation = choose_elevation(wanted);
+  try {
+    return prepare(scenario, options, elevation);
+  } catch (const Error& error) {
+    const bool may_ask = !wanted && elevation == Elevation::none && may_ask_for_sudo();
+    if (error.code() != ErrorCode::host_unable || !may_ask) { throw; }
+    log::warning("this host cannot run it without root", {{"reason", error.message()}});
+  }
+  ask_for_sudo();
+  return prepare(scenario, options, Elevation::sudo);
+}
+
+}  // namespace
+
+ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
+  auto [host, mode, inventory, plan] = prepare(scenario, options);
+  options.experiment.mode = mode;
   learn_from(options.database, scenario, inventory.hostname, plan);
   if (options.planned) { options.planned(*host, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
-  options.experiment.on_id = [&plan, mode = options.experiment.mode,
-                              quiet = options.quiet](const std::string& id) {
+  options.experiment.on_id = [&plan = plan, mode = mode, quiet = options.quiet](const std::string& id) {
     if (!quiet) { write_to(stderr, id + "\n"); }
     if (const auto lacks = vmctl::what_it_lacks(mode); !lacks.empty()) {
       log::info(fmt::format("mode {}, without {}", to_string(mode), lacks));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "harness/experiment/experiment.h"
+#include "harness/hosts/elevation.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::harness {
@@ -22,10 +23,11 @@ void learn_from(const std::filesystem::path& database, const Scenario& scenario,
 struct RunOptions {
   std::filesystem::path database;
   ExperimentOptions experiment;
-  std::optional<vmctl::HostMode> mode;  ///< nothing: the best that works
-  bool quiet = false;                   ///< no progress line, and no id on stderr
-  std::string resumed = {};             ///< experiment of which the rest is run; empty: none
-  PairsDone done = {};                  ///< its pairs that need no trial any more
+  std::optional<vmctl::HostMode> mode;      ///< nothing: the best that works
+  std::optional<Elevation> elevation = {};  ///< nothing: the best that works
+  bool quiet = false;                       ///< no progress line, and no id on stderr
+  std::string resumed = {};                 ///< experiment of which the rest is run; empty: none
+  PairsDone done = {};                      ///< its pairs that need no trial any more
   /// Told what is to be run before anything is done.
   std::function<void(vmctl::Host& host, const Plan& plan)> planned = {};
   bool security_only = false;  ///< no trials; arms that this host cannot do have probes that are not possible
@@ -39,7 +41,10 @@ struct ScenarioRun {
   std::string summary;                               ///< one line
 };
 
-/// --mode, --connect, --wait and --no-host-changes.
+/// --privileges.
+void add_privileges_option(CLI::App& verb, std::optional<Elevation>& elevation);
+
+/// --mode, --connect, --privileges, --wait and --no-host-changes.
 void add_host_options(CLI::App& verb, RunOptions& options);
 
 /// Plans for this host and runs; unless `quiet`, the experiment's id is the first line on stderr and progress

@@ -76,6 +76,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
                                      "--mode",
                                      to_string(options.experiment.mode)};
     if (!options.experiment.may_change_host) { command.emplace_back("--no-host-changes"); }
+    if (options.elevation) { command.insert(command.end(), {"--privileges", to_string(*options.elevation)}); }
     if (options.experiment.wait) { command.emplace_back("--wait"); }
     log::info("security probes: a run of its own fills the device and is killed");
     options.experiment.security.killed = kill_a_run(host, command);

@@ -1,9 +1,12 @@
 #include "harness/hosts/launcher.h"
 
 #include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,15 +16,35 @@
 #include "common/system/programs.h"
 
 namespace virtrain::harness {
+namespace {
 
-HostProcess start_host(const HostRequest& request) {
-  const auto program = sibling_program("virtrain-host");
-  std::vector<std::string> words{program.string(), "--log-level", to_string(log::least_level())};
+std::vector<std::string> command_of(const HostRequest& request) {
+  std::vector<std::string> words;
+  if (request.elevation == Elevation::sudo) { words = {"sudo", "-n", "--"}; }
+  words.insert(words.end(),
+               {sibling_program("virtrain-host").string(), "--log-level", to_string(log::least_level())});
   if (request.root != "/") {
     words.insert(words.end(), {"--root", std::filesystem::absolute(request.root).string()});
   }
   if (request.mode) { words.insert(words.end(), {"--mode", to_string(*request.mode)}); }
   if (request.with_vms) { words.emplace_back("--with-vms"); }
+  return words;
+}
+
+HostProcess connected(const HostRequest& request) {
+  if (request.mode && request.mode != vmctl::HostMode::system) {
+    throw Error("start a host process", ErrorCode::usage,
+                std::string(group_socket) + " serves mode system only (--privileges none, or sudo)");
+  }
+  auto socket = connect_to_group_socket();
+  return {duplicate(socket.get()), std::move(socket), -1};
+}
+
+}  // namespace
+
+HostProcess start_host(const HostRequest& request) {
+  if (request.elevation == Elevation::group) { return connected(request); }
+  auto words = command_of(request);
   std::vector<char*> argv;
   argv.reserve(words.size() + 1);
   for (auto& word : words) { argv.push_back(word.data()); }
@@ -39,14 +62,27 @@ HostProcess start_host(const HostRequest& request) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&attributes, &none);
   posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  const short apart =
+      request.elevation == Elevation::sudo ? POSIX_SPAWN_SETPGROUP : short{POSIX_SPAWN_SETSID};
+  posix_spawnattr_setflags(&attributes,
+                           static_cast<short>(apart | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   HostProcess process{duplicate(ours.get()), std::move(ours)};
-  const int failed =
-      ::posix_spawn(&process.pid, program.c_str(), &actions, &attributes, argv.data(), environ);
+  const int failed = ::posix_spawnp(&process.pid, argv[0], &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
-  if (failed != 0) { throw errno_error("start " + program.string(), failed); }
+  if (failed != 0) { throw errno_error("start " + words[0], failed); }
   return process;
+}
+
+UniqueFd connect_to_group_socket() {
+  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, group_socket, sizeof address.sun_path - 1);
+  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    throw errno_error(std::string("connect to ") + group_socket, errno);
+  }
+  return socket;
 }
 
 }  // namespace virtrain::harness

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "common/files/unique_fd.h"
+#include "harness/hosts/elevation.h"
 #include "vmctl/api/host_mode.h"
 
 namespace virtrain::harness {
@@ -15,15 +16,20 @@ struct HostRequest {
   std::filesystem::path root = "/";          ///< of a recorded host
   std::optional<vmctl::HostMode> mode = {};  ///< of the run; absent: of this host only what is there is asked
   bool with_vms = false;
+  Elevation elevation = Elevation::none;
 };
 
 /// A started `virtrain-host`.
 struct HostProcess {
   UniqueFd in, out;  ///< its answers, and where requests go
-  pid_t pid = -1;
+  pid_t pid = -1;    ///< of the program that was started, or of sudo; -1: systemd has it
 };
 
-/// Starts the program for this machine, in a session of its own: signals of the terminal are not for it.
+/// Starts the program for this machine. Signals of the terminal are not for it: it is in a session of its
+/// own, or, for sudo knows a user by the terminal, in a process group of its own.
 HostProcess start_host(const HostRequest& request);
+
+/// Throws Error(io).
+UniqueFd connect_to_group_socket();
 
 }  // namespace virtrain::harness

@@ -62,6 +62,7 @@ class Packages(unittest.TestCase):
         for expected in (
             *["/usr/share/virtrain/scenarios/quickstart.yaml", "/usr/share/virtrain/grafana/virtrain-nightly.json"],
             *["/usr/lib/systemd/system/virtrain-clean.service", "/usr/share/doc/virtrain/docs/hosts.md"],
+            *["/usr/lib/systemd/system/virtrain-host.socket", "/usr/lib/systemd/system/virtrain-host@.service"],
             *["/usr/share/bash-completion/completions/virtrain", "/usr/share/zsh/vendor-completions/_virtrain"],
             "/usr/share/fish/vendor_completions.d/virtrain.fish",
         ):
@@ -106,7 +107,7 @@ class Packages(unittest.TestCase):
     def test_scripts_of_the_package_are_sound(self):
         with tempfile.TemporaryDirectory() as folder:
             said("dpkg-deb", "-e", self.packages["virtrain"], folder)
-            for name in ("prerm", "postrm"):
+            for name in ("postinst", "prerm", "postrm"):
                 said("sh", "-n", pathlib.Path(folder) / name)
 
 

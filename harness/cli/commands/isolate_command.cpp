@@ -97,7 +97,7 @@ void add_isolate_command(Cli& cli) {
     verb->get_option(option)->excludes(secure);
   }
   add_host_options(*verb, probes.options);
-  for (const char* option : {"--mode", "--connect", "--wait", "--no-host-changes"}) {
+  for (const char* option : {"--mode", "--connect", "--privileges", "--wait", "--no-host-changes"}) {
     verb->get_option(option)->needs(secure);
   }
   verb->add_option("--report", probes.report, "Write the HTML report of the probes to FILE as well")
@@ -117,8 +117,8 @@ void add_isolate_command(Cli& cli) {
       ->group("")
       ->needs(secure);
   for (const char* of_stored : {"--experiment", "--scenario"}) {
-    for (const char* of_run : {"file", "--mode", "--connect", "--wait", "--no-host-changes", "--report",
-                               "--quiet", "--devices-only", "--until-filled"}) {
+    for (const char* of_run : {"file", "--mode", "--connect", "--privileges", "--wait", "--no-host-changes",
+                               "--report", "--quiet", "--devices-only", "--until-filled"}) {
       verb->get_option(of_run)->excludes(verb->get_option(of_stored));
     }
   }

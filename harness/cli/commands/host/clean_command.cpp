@@ -15,6 +15,7 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/run_scenario.h"
 #include "results/store/store.h"
 #include "vmctl/api/host_mode.h"
 
@@ -29,6 +30,7 @@ struct CleanArguments {
   std::string experiment;          ///< empty: all
   std::filesystem::path database;  ///< of experiments whose database the journal does not tell; empty: none
   bool verify = false;
+  std::optional<Elevation> elevation;
   std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
 };
 
@@ -109,10 +111,10 @@ void lift_quarantine(const std::string& address, vmctl::HostLending& host) {
   fmt::print(std::cout, "{} is released from quarantine\n", address);
 }
 
-void clean(const CleanArguments& arguments, Cli& cli) {
-  const auto host = open_host();
-  if (!arguments.lift_quarantine.empty()) { return lift_quarantine(arguments.lift_quarantine, *host); }
-  const auto found = host->leftovers(arguments.connect_uri, arguments.experiment);
+/// Looks at what a host process finds with its privileges, and removes it, unless it is only to be looked at.
+/// Returns whether nothing was there, or `cli` says what is wrong.
+bool clean_by(vmctl::Host& host, const CleanArguments& arguments, Cli& cli) {
+  const auto found = host.leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
     fmt::print(std::cout,
@@ -122,20 +124,16 @@ void clean(const CleanArguments& arguments, Cli& cli) {
   }
   if (arguments.verify) {
     print_leftovers("left over", found.left);
-    if (found.left.empty()) {
-      fmt::print(std::cout, "nothing is left over\n");
-    } else {
-      cli.exit_status = something_left;
-    }
-    return;
+    if (!found.left.empty()) { cli.exit_status = something_left; }
+    return found.left.empty();
   }
   Marker marker(arguments.database);
-  const auto result = host->clean();
+  const auto result = host.clean();
   std::vector<std::string> marked;
   for (const auto& run : result.dead) {
     if (marker.mark(run.database, run.experiment)) { marked.push_back(run.experiment); }
   }
-  host->forget(marked);
+  host.forget(marked);
   marker.mark_named(arguments.experiment, found);
   print_leftovers("removed", result.removed);
   for (const auto& [leftover, reason] : result.failed) {
@@ -143,8 +141,22 @@ void clean(const CleanArguments& arguments, Cli& cli) {
                excerpt(reason, longest_detail));
   }
   const bool something_failed = !result.failed.empty() || marker.has_failed();
-  if (result.removed.empty() && !something_failed) { fmt::print(std::cout, "nothing is left over\n"); }
   if (something_failed) { cli.exit_status = something_left; }
+  return result.removed.empty() && !something_failed;
+}
+
+/// A user's own runs have left something that only the user's own process finds, those with root's privileges
+/// something that only root's does.
+void clean(const CleanArguments& arguments, Cli& cli) {
+  const auto elevation = choose_elevation(arguments.elevation);
+  if (!arguments.lift_quarantine.empty()) {
+    return lift_quarantine(arguments.lift_quarantine, *open_host({.elevation = elevation}));
+  }
+  bool nothing = clean_by(*open_host(HostRequest{}), arguments, cli);
+  if (elevation != Elevation::none) {
+    nothing = clean_by(*open_host({.elevation = elevation}), arguments, cli) && nothing;
+  }
+  if (nothing) { fmt::print(std::cout, "nothing is left over\n"); }
 }
 
 }  // namespace
@@ -178,6 +190,7 @@ void add_clean_command(Cli& cli) {
                    "Results database in which to mark experiments interrupted that the lease journal does "
                    "not know")
       ->type_name("FILE");
+  add_privileges_option(*cleaner, cleaned->elevation);
   cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
       ->type_name("ADDRESS")
       ->check(not_empty());

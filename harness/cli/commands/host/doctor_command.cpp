@@ -16,6 +16,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/run_scenario.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
@@ -33,6 +34,7 @@ struct DoctorArguments {
   std::string record;
   std::string explained = {};  ///< id of a check, or "all"
   bool devices = false;
+  std::optional<Elevation> elevation = {};
   results::Format format = results::Format::table;
 };
 
@@ -327,7 +329,7 @@ void explain(const DoctorArguments& arguments) {
 }
 
 void list_devices(const DoctorArguments& arguments) {
-  const auto listing = open_host(arguments.inventory)->devices();
+  const auto listing = open_host(arguments.inventory, arguments.elevation)->devices();
   for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
     fmt::print(std::cout, "{}\n", dump_json(devices_json(listing), 2));
@@ -346,7 +348,7 @@ void list_devices(const DoctorArguments& arguments) {
 
 /// Error(host_unable) where this host cannot run it.
 void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) {
-  const auto host = open_host();
+  const auto host = open_host("/", arguments.elevation);
   const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
   const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
   const auto mode = choose_mode(*host, std::nullopt, scenario);
@@ -369,7 +371,8 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) { return list_devices(arguments); }
   if (!arguments.explained.empty()) { return explain(arguments); }
   const bool is_recorded = arguments.inventory != "/";
-  const auto found = examined(*open_host(arguments.inventory), is_recorded);
+  const auto host = open_host(arguments.inventory, arguments.elevation);
+  const auto found = examined(*host, is_recorded);
   const auto findings = found.all();
   if (arguments.format == results::Format::json) {
     print_json(findings);
@@ -397,6 +400,7 @@ void add_doctor_command(Cli& cli) {
                                     "Also whether this scenario can run here (exit 4 if not)")
                        ->type_name("FILE")
                        ->check(not_empty());
+  add_privileges_option(*doctor, examined->elevation);
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");
