@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """A user who is not root runs with root's privileges (docs/hosts.md): through sudo, and through the socket of group virtrain.
-Root does what only root can; agent and ranks on bare metal, database, report and home are the user's."""
+Root does what only root can; agent and ranks on bare metal, database, report and home are the user's. Signals reach whom they
+are for, and whichever process goes, nothing of root's is left.
+
+usage: elevation_test.py elevation|host_signals[_NAME]"""
 
 import os
 import pathlib
@@ -40,6 +43,7 @@ def be_where_the_user_has_an_account():
 
 class Place:
     def __init__(self):
+        self.started = []
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="virtrain-elevation-"))
         self.folder.chmod(0o755)
         for program in PROGRAMS:
@@ -83,16 +87,22 @@ class Place:
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "USER": USER}
 
     def start(self, *words):
-        return subprocess.Popen(self.command(*words), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd=self.home,
-                                env=self.environment())
+        self.started.append(subprocess.Popen(self.command(*words), text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                             cwd=self.home, env=self.environment()))
+        return self.started[-1]
 
-    def run_on_a_terminal(self, *words):
-        """Answers each question with the password. Returns the exit status and all that was on the terminal."""
+    def start_on_a_terminal(self, *words):
+        """Process and terminal."""
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.home)
             command = self.command(*words)
             os.execvpe(command[0], command, self.environment())
+        return pid, terminal
+
+    def run_on_a_terminal(self, *words):
+        """Answers each question with the password. Returns the exit status and all that was on the terminal."""
+        pid, terminal = self.start_on_a_terminal(*words)
         shown, answered, ends = b"", 0, time.monotonic() + 120
         while time.monotonic() < ends:
             if not select.select([terminal], [], [], 1)[0]:
@@ -166,12 +176,25 @@ def check_a_run(place, *more):
         file.unlink()
 
 
+def long_run(place, *more):
+    return ("run", place.scenario(["bare_metal"], steps=200), "--db", place.home / "who.db", "--wait", *more)
+
+
+def processes_of_a_run(ancestor):
+    """Once its trainer is at work."""
+    wanted = {"virtrain-agent", "virtrain-resnet"}
+    return until(lambda: (lambda seen: seen if wanted <= set(seen) else None)(
+        below(ancestor, {*wanted, "virtrain-host", "virtrain-slice"})))
+
+
+def are_gone(found):
+    return not any(pathlib.Path(f"/proc/{pid}").exists() for pid in found.values())
+
+
 def check_who_runs_what(place, host_below, *more):
     """While it runs: the host process is root's, agent and trainer are the user's, with locked memory as they like."""
-    process = place.start("run", place.scenario(["bare_metal"], steps=200), "--db", place.home / "who.db", "--wait", *more)
-    wanted = {"virtrain-agent", "virtrain-resnet"}
-    found = until(lambda: (lambda seen: seen if wanted <= set(seen) else None)(
-        below(host_below(process), {*wanted, "virtrain-host", "virtrain-slice"})))
+    process = place.start(*long_run(place, *more))
+    found = processes_of_a_run(host_below(process))
     owners = {name: owner_of(pid) for name, pid in found.items()}
     assert owners == {"virtrain-agent": ID, "virtrain-resnet": ID, "virtrain-host": 0, "virtrain-slice": 0}, owners
     limits = pathlib.Path(f"/proc/{found['virtrain-agent']}/limits").read_text()
@@ -192,7 +215,7 @@ def check_a_clean(place, *more):
     assert process.returncode == 0 and "nothing is left over" in words, words
 
 
-def test_sudo_starts_the_host_process_and_nothing_else(place):
+def elevation_sudo_starts_the_host_process_and_nothing_else(place):
     place.may_use_sudo("yes")
     check_a_run(place, "--privileges", "sudo")
     process, _ = check_who_runs_what(place, lambda run: run.pid, "--privileges", "sudo")
@@ -204,19 +227,19 @@ def test_sudo_starts_the_host_process_and_nothing_else(place):
     check_a_clean(place, "--privileges", "sudo")
 
 
-def test_a_killed_coordinator_leaves_nothing_of_roots(place):
+def host_signals_a_killed_coordinator_leaves_nothing_of_roots(place):
     place.may_use_sudo("yes")
     process, found = check_who_runs_what(place, lambda run: run.pid, "--privileges", "sudo")
     process.kill()
     process.communicate(timeout=120)  # the host process has its standard error, too
-    until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in found.values()))
+    until(lambda: are_gone(found))
     process, words = place.run("clean", "--privileges", "sudo")
     assert process.returncode == 0 and "interrupted: experiment" in words, words
     assert rows(place.home / "who.db", "SELECT DISTINCT status FROM experiment") == [("interrupted",)]
     assert place.not_the_users() == [], place.not_the_users()
 
 
-def test_a_killed_sudo_and_a_hangup_end_a_run_in_order(place):
+def host_signals_a_killed_sudo_and_a_hangup_end_a_run_in_order(place):
     """sudo's death closes nothing, so the run goes on; a hangup is the coordinator's to hear."""
     place.may_use_sudo("yes")
     process, found = check_who_runs_what(place, lambda run: run.pid, "--privileges", "sudo")
@@ -230,11 +253,36 @@ def test_a_killed_sudo_and_a_hangup_end_a_run_in_order(place):
     process.send_signal(signal.SIGHUP)
     words = process.communicate(timeout=120)[0]
     assert process.returncode == 129, (process.returncode, words)
-    until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in found.values()))
+    until(lambda: are_gone(found))
     check_a_clean(place, "--privileges", "sudo")
 
 
-def test_sudo_asks_once_on_a_terminal_and_never_elsewhere(place):
+def host_signals_of_a_terminal_end_a_run_in_order(place):
+    """Ctrl-C reaches the terminal's foreground; a closed terminal hangs up."""
+    place.may_use_sudo("yes")
+    for end, status in ((lambda terminal: os.write(terminal, b"\x03"), 130), (os.close, 129)):
+        pid, terminal = place.start_on_a_terminal(*long_run(place, "--privileges", "sudo"))
+        reader = threading.Thread(target=read_until_closed, args=(terminal,), daemon=True)
+        reader.start()
+        found = processes_of_a_run(pid)
+        end(terminal)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == status
+        until(lambda: are_gone(found))
+        check_a_clean(place, "--privileges", "sudo")
+        statuses = rows(place.home / "who.db", "SELECT DISTINCT status FROM experiment WHERE id = (SELECT max(id) FROM experiment)")
+        assert statuses == [("interrupted",)], statuses
+
+
+def read_until_closed(terminal):
+    """A terminal that nobody reads would stop who writes to it."""
+    try:
+        while select.select([terminal], [], [], 60)[0] and os.read(terminal, 4096):
+            pass
+    except (OSError, ValueError):
+        pass
+
+
+def elevation_sudo_asks_once_on_a_terminal_and_never_elsewhere(place):
     place.may_use_sudo("after a question")
     database = place.home / "asked.db"
     words = ("run", place.scenario(["bare_metal"]), "--db", database, "--wait", "--privileges", "sudo")
@@ -248,7 +296,7 @@ def test_sudo_asks_once_on_a_terminal_and_never_elsewhere(place):
         pathlib.Path(f"/run/sudo/ts/{USER}").unlink(missing_ok=True)
 
 
-def test_without_a_rule_it_is_refused_in_words(place):
+def elevation_without_a_rule_it_is_refused_in_words(place):
     place.may_use_sudo("no")
     database = place.home / "refused.db"
     process, words = place.run("run", place.scenario(["bare_metal"]), "--db", database, "--privileges", "sudo")
@@ -286,7 +334,7 @@ class Listener(threading.Thread):
         SOCKET.unlink()
 
 
-def test_a_member_of_the_group_runs_without_sudo(place):
+def elevation_a_member_of_the_group_runs_without_sudo(place):
     place.may_use_sudo("no")
     if SOCKET.exists():
         print(f"{SOCKET} is there already")
@@ -316,11 +364,14 @@ def main():
     place = Place()
     try:
         for name, test in sorted(globals().items()):
-            if name.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in name):
+            if name.startswith(sys.argv[1]):
                 began = time.monotonic()
                 test(place)
                 print(f"ok   {name} ({time.monotonic() - began:.1f} s)", flush=True)
     finally:
+        for process in place.started:  # those of a test that failed
+            process.terminate()
+            process.wait(timeout=120)
         shutil.rmtree(place.folder, ignore_errors=True)
 
 
