@@ -70,6 +70,11 @@ void FakeHost::enter(const std::string& method) {
   if (found == faults_.end()) { found = faults_.find({method, 0}); }
   if (found == faults_.end()) { return; }
   const auto fault = found->second;
+  if (fault.meanwhile) {
+    lock.unlock();
+    fault.meanwhile();
+    lock.lock();
+  }
   const auto end = std::chrono::steady_clock::now() + fault.delay;
   while (std::chrono::steady_clock::now() < end) { changed_.wait_until(lock, end); }
   if (fault.until_cancelled) {

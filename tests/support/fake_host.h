@@ -20,9 +20,10 @@ namespace virtrain::test {
 
 /// What goes wrong in one call of a FakeHost.
 struct Fault {
-  std::optional<Error> error = {};     ///< thrown, after `delay`
-  std::chrono::milliseconds delay{0};  ///< the call is slow
-  bool until_cancelled = false;        ///< the call returns only with Error(interrupted), after cancel()
+  std::optional<Error> error = {};       ///< thrown, after `delay`
+  std::chrono::milliseconds delay{0};    ///< the call is slow
+  std::function<void()> meanwhile = {};  ///< done first, without the host's own lock
+  bool until_cancelled = false;          ///< the call returns only with Error(interrupted), after cancel()
 };
 
 /// A host without side effects on this machine: no root, no libvirt, no devices. Its nodes are processes of

@@ -68,6 +68,8 @@ class Experiment {
   ExperimentOutcome outcome;
   /// Told of each stage of each trial, "run" of the second one as ("run", 2).
   std::function<void(const std::string& stage, int trial)> on_stage;
+  /// Of the running experiment: coordinator and host see the other one go.
+  std::function<void()> cut_link;
 
   void run(const std::map<std::string, std::string>& scenario = {}) {
     // The agents' environment, and so the trainers'.
@@ -79,6 +81,7 @@ class Experiment {
       if (on_stage) { on_stage(progress.now, std::stoi(progress.trial.substr(1))); }
     };
     FramedHost framed(host);
+    cut_link = [&framed] { framed.server().stop("the link was cut"); };
     outcome = run_experiment(framed.client(), decoded, plan, database(), options);
   }
   fs::path database() const { return folder.path / "results.db"; }
@@ -373,6 +376,35 @@ TEST_CASE("a kept VM goes when its case ends early, before the next case begins"
   }
   CHECK(is_gone);
   experiment.check_tidy();
+}
+
+TEST_CASE(
+    "a link that is cut in any call keeps the trials that are finished and leaves nothing on the host") {
+  // Of the second trial where a call is made in each.
+  const std::map<std::string, int> calls{
+      {"begin", 1},      {"acquire", 1},       {"make_image", 1}, {"lend", 2},           {"watch_devices", 2},
+      {"plan_nodes", 2}, {"make_networks", 2}, {"start", 2},      {"check_topology", 2}, {"counters", 4},
+      {"watched", 3},    {"remove", 2},        {"give_back", 1},  {"end_lending", 1}};
+  for (const auto& [call, nth] : calls) {
+    DYNAMIC_SECTION(call) {
+      Experiment experiment;
+      experiment.host.plant_fault(call, {.meanwhile = [&] { experiment.cut_link(); }}, nth);
+      std::string words;
+      experiment.options.on_id = [&](const std::string& id) { experiment.outcome.experiment = id; };
+      try {
+        experiment.run({{"devices", with_device}, {"cases", case_with_device}});
+        words = experiment.outcome.first_failure;
+      } catch (const Error& error) { words = error.what(); }
+      CAPTURE(words);
+      CHECK(experiment.host.calls(call) >= nth);
+      CHECK(experiment.host.left() == std::set<std::string>{"run"});  // in the journal, for clean to mark it
+      CHECK(experiment.host.ended().value_or(false) == false);
+      if (!fs::exists(experiment.database())) { continue; }
+      const auto statuses = experiment.trial_statuses();
+      CHECK(std::ranges::count(statuses, Status::running) == 0);
+      if (nth > 1) { CHECK(statuses.front() == Status::finished); }
+    }
+  }
 }
 
 TEST_CASE("a coordinator that is killed at any stage leaves a sound database and no agent") {
