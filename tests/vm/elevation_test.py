@@ -282,6 +282,35 @@ def read_until_closed(terminal):
         pass
 
 
+def elevation_root_starts_no_program_of_the_users(place):
+    """sudoers without secure_path lets the user's PATH through."""
+    place.may_use_sudo("yes")
+    traps, caught = place.home / "traps", place.home / "caught"
+    traps.mkdir()
+    for name in ("ip", "modprobe", "ldd", "qemu-img", "supermin", "dpkg", "nvidia-smi", "systemctl"):
+        (traps / name).write_text(f"#!/bin/sh\n[ $(id -u) != 0 ] || echo {name} >> {caught}\nPATH=$REST exec {name} \"$@\"\n")
+        (traps / name).chmod(0o755)
+    environment = place.environment()
+    environment.update(PATH=f"{traps}:{environment['PATH']}", REST=environment["PATH"], VIRTRAIN_STATE_DIR=str(place.home / "state"))
+    words = place.command("run", place.scenario(["bare_metal"]), "--db", place.home / "traps.db", "--wait", "--privileges", "sudo")
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=place.home, env=environment, timeout=300)
+    shutil.rmtree(traps)
+    assert done.returncode == 0 and not caught.exists(), (done, caught.exists() and caught.read_text())
+    assert place.not_the_users() == []
+
+
+def elevation_root_reads_no_recorded_host_for_a_user(place):
+    """Whose files could be links to any file of root's."""
+    place.may_use_sudo("yes")
+    fake = place.folder / "fake-host"
+    (fake / "etc").mkdir(parents=True)
+    (fake / "etc/hostname").symlink_to("/etc/shadow")
+    as_user = place.command()[:4]
+    asked = subprocess.run([*as_user, "sudo", "-n", place.folder / "virtrain-host", "--root", fake], capture_output=True, text=True,
+                           check=False, stdin=subprocess.DEVNULL, env=place.environment())
+    assert asked.returncode == 2 and "root reads none for user" in asked.stderr and not asked.stdout, asked
+
+
 def elevation_sudo_asks_once_on_a_terminal_and_never_elsewhere(place):
     place.may_use_sudo("after a question")
     database = place.home / "asked.db"

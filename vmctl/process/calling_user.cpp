@@ -3,13 +3,18 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
+#include <vector>
 
 #include "common/error.h"
 #include "common/text/printable.h"
@@ -78,6 +83,29 @@ const Identity& calling_user() {
 
 bool works_for_another() {
   return calling_user().user != ::geteuid();
+}
+
+void take_own_surroundings() {
+  const auto peer = peer_of_input();
+  if (!works_for_another() || (peer && peer->user == 0)) { return; }
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view one = *entry;
+    if (one.starts_with("LANG=") || one.starts_with("LC_")) { kept.emplace_back(one); }
+  }
+  ::clearenv();
+  for (const auto& one : kept) {
+    const auto equals = one.find('=');
+    ::setenv(one.substr(0, equals).c_str(), one.c_str() + equals + 1, 1);
+  }
+  ::setenv("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 1);
+  ::setenv("HOME", home_of({}).c_str(), 1);
+  for (const auto limit : {RLIMIT_FSIZE, RLIMIT_CPU, RLIMIT_AS, RLIMIT_DATA}) {
+    const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+    ::setrlimit(limit, &none);
+  }
+  ::umask(022);
+  std::signal(SIGCHLD, SIG_DFL);
 }
 
 std::string home_of(const Identity& user) {

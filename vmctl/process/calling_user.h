@@ -19,6 +19,11 @@ Identity calling_user_of(const std::optional<std::string>& sudo_uid, const std::
 /// Whether it is another user than the one this process runs as.
 bool works_for_another();
 
+/// Where it works for another, whose sudo may have been started with anything: takes root's own PATH, home
+/// and limits in place of those that came along. What root started itself, sudo's own root included, stays as
+/// it is. Before there are threads.
+void take_own_surroundings();
+
 /// The home of the user's account; "/" without one.
 std::string home_of(const Identity& user);
 

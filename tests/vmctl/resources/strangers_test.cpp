@@ -1,9 +1,13 @@
 // What another user of this host can have root's clean believe. Root only.
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -16,6 +20,7 @@
 #include "tests/vmctl/resources/support.h"
 #include "vmctl/slice/cgroups.h"
 #include "vmctl/slice/slice.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -93,6 +98,59 @@ TEST_CASE("root leaves the QEMU of a user's session alone, whether that user's v
   CHECK(has(afterwards.foreign, EffectKind::process, name));
   CHECK_FALSE(has(afterwards.leftovers, EffectKind::process, name));
   end(qemu);
+}
+
+/// A stranger who exchanges a folder of theirs for a link, and back, until they are killed.
+class Exchanger {
+ public:
+  Exchanger(const fs::path& folder, const fs::path& target) {
+    const auto inner = folder / "inner", aside = folder / "aside", link = folder / "link";
+    child_ = ::fork();
+    if (child_ != 0) { return; }
+    if (::setgid(test::stranger) != 0 || ::setuid(test::stranger) != 0) { ::_exit(1); }
+    while (true) {
+      ::mkdir(folder.c_str(), 0700);
+      ::mkdir(inner.c_str(), 0700);
+      ::close(::creat((inner / "file").c_str(), 0600));
+      if (::symlink(target.c_str(), link.c_str()) != 0 && errno != EEXIST) { continue; }
+      ::rename(inner.c_str(), aside.c_str());
+      ::rename(link.c_str(), inner.c_str());
+    }
+  }
+  Exchanger(const Exchanger&) = delete;
+  Exchanger& operator=(const Exchanger&) = delete;
+  ~Exchanger() {
+    ::kill(child_, SIGKILL);
+    ::waitpid(child_, nullptr, 0);
+  }
+
+ private:
+  pid_t child_ = 0;
+};
+
+TEST_CASE(
+    "row 1: root removes a folder of the calling user's and follows no link that they exchange meanwhile") {
+  test::need_root();
+  const TemporaryFolder place;
+  fs::permissions(place.path, fs::perms(0755));
+  const auto roots = place.path / "roots",
+             theirs = place.path / "open" / "virtrain-vt-5a1e00-1-0123456789abcdef";
+  fs::create_directories(roots / "below");
+  std::ofstream(roots / "below" / "kept") << "root's";
+  fs::create_directory(theirs.parent_path());
+  fs::permissions(theirs.parent_path(), fs::perms(01777));  // as /dev/shm is
+  make_folder_of(theirs, {test::stranger, test::stranger});
+  std::uintmax_t removed = 0;
+  {
+    const Exchanger exchanger(theirs, roots);
+    for (const auto ends = std::chrono::steady_clock::now() + std::chrono::milliseconds(700);
+         std::chrono::steady_clock::now() < ends;) {
+      std::error_code raced;
+      if (const auto count = fs::remove_all(theirs, raced); !raced) { removed += count; }
+    }
+  }
+  CHECK(removed > 0);
+  CHECK(fs::exists(roots / "below" / "kept"));
 }
 
 TEST_CASE("row 12: root kills no stranger's process, whatever it calls itself and says of itself") {
