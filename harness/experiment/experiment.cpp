@@ -1,10 +1,13 @@
 #include "harness/experiment/experiment.h"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <boost/asio/use_future.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <future>
 #include <random>
 #include <set>
 
@@ -16,10 +19,13 @@
 #include "harness/experiment/experiment_runner.h"
 #include "harness/experiment/judge.h"
 #include "harness/experiment/stop_signals.h"
+#include "harness/hosts/host_client.h"
 #include "harness/job/programs.h"
 
 namespace virtrain::harness {
 namespace {
+
+using namespace asio::experimental::awaitable_operators;
 
 constexpr std::chrono::seconds busy_retry_period{2};
 
@@ -64,9 +70,18 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   return record;
 }
 
+/// Goes on with the loop until the work has ended; returns or throws what that does.
+template <typename Result>
+Result run_to_end(asio::io_context& io, asio::awaitable<Result> work) {
+  auto result = asio::co_spawn(io, std::move(work), asio::use_future);
+  io.restart();
+  while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) { io.run_one(); }
+  return result.get();
+}
+
 /// Takes the plan's cores and devices; with `wait`, again and again until they are free. False if a stop came
 /// first. The id is told before the first word about waiting, and not at all where the resources are refused.
-bool acquire(RunContext& context, const ExperimentOptions& options) {
+asio::awaitable<bool> acquire(RunContext& context, const ExperimentOptions& options) {
   bool told = false;
   std::string waits_for;
   const auto tell_id = [&] {
@@ -76,20 +91,35 @@ bool acquire(RunContext& context, const ExperimentOptions& options) {
   const auto resources = resources_of(context.plan);
   while (true) {
     try {
-      context.host.acquire(resources);
+      co_await context.host.ask(&vmctl::Host::acquire, resources);
       tell_id();
-      return true;
+      co_return true;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::busy || !options.wait) { throw; }
       tell_id();
       if (error.message() != waits_for) { log::info("waiting", {{"for", error.message()}}); }
       waits_for = error.message();
     }
-    context.io.restart();
-    const auto again = std::chrono::steady_clock::now() + busy_retry_period;
-    while (!context.stop.requested() && context.io.run_one_until(again) > 0) {}
-    if (context.stop.requested()) { return false; }
+    asio::steady_timer again(context.io, busy_retry_period);
+    co_await (again.async_wait(asio::use_awaitable) || context.stop.wait());
+    if (context.stop.requested()) { co_return false; }
   }
+}
+
+/// False if a stop came before the host's resources were free: nothing has begun then.
+asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec& run,
+                                       const ExperimentOptions& options) {
+  co_await context.host.ask(&vmctl::Host::begin, run);
+  if (!co_await acquire(context, options)) { co_return false; }
+  const auto fingerprint = co_await context.host.ask(&vmctl::Host::fingerprint);
+  const auto record =
+      experiment_record(context.scenario, context.plan, options, context.experiment, fingerprint);
+  context.boot_id = record.boot_id;
+  if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {
+    context.mpi = mpi_dialect(found->second);
+  }
+  context.store.add_experiment(record);
+  co_return true;
 }
 
 /// The last words in the database; false: it takes none any more.
@@ -127,6 +157,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   asio::io_context io;
   asio::thread_pool pool(4);
   StopSource stop(io);
+  const LoopThread this_thread;
   // Until the database is open, which may be waited for, a signal ends this process at once.
   end_at_once_on_stop_signals();
   results::Store store(database, results::Store::Mode::create, longest_database_wait);
@@ -144,44 +175,25 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   };
   listen();
 
-  host.begin({outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
-              options.may_change_host, needed_programs(scenario, plan)});
-  RunContext context{io, pool, stop, store, host, scenario, plan, outcome.experiment};
-  if (!acquire(context, options)) {  // nothing has begun
+  const vmctl::RunSpec run{outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
+                           options.may_change_host, needed_programs(scenario, plan)};
+  RunContext context{io, pool, stop, store, {host, pool}, scenario, plan, outcome.experiment};
+  if (!run_to_end(io, begin_experiment(context, run, options))) {
     outcome.stop_signal = stop.signal_number();
     return outcome;
   }
-  const auto record = experiment_record(scenario, plan, options, outcome.experiment, host.fingerprint());
-  context.boot_id = record.boot_id;
-  if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {
-    context.mpi = mpi_dialect(found->second);
+  try {
+    run_to_end(io, run_trials(context, options, outcome));
+  } catch (const Error& error) {
+    outcome.aborted_by = after_begin(error).code();
+    outcome.first_failure = error.what();
+  } catch (const std::exception& error) {
+    outcome.aborted_by = ErrorCode::io;
+    outcome.first_failure = error.what();
   }
-  store.add_experiment(record);
-
-  std::exception_ptr failure;
-  const auto on_end = [&](std::exception_ptr error) {
-    failure = error;
-    signals.cancel();
-  };
-  io.restart();
-  asio::co_spawn(io, run_trials(context, options, outcome), on_end);
-  io.run();
-  pool.join();
-
   outcome.stop_signal = stop.signal_number();
-  if (failure) {
-    try {
-      std::rethrow_exception(failure);
-    } catch (const Error& error) {
-      outcome.aborted_by = after_begin(error).code();
-      outcome.first_failure = error.what();
-    } catch (const std::exception& error) {
-      outcome.aborted_by = ErrorCode::io;
-      outcome.first_failure = error.what();
-    }
-    log::error("the experiment cannot go on", {{"reason", outcome.first_failure}});
-  }
-  host.end(end_in_database(context, outcome));
+  if (outcome.aborted_by) { log::error("the experiment cannot go on", {{"reason", outcome.first_failure}}); }
+  run_to_end(io, context.host.ask(&vmctl::Host::end, end_in_database(context, outcome)));
   return outcome;
 }
 

@@ -123,29 +123,24 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
   auto& host = context_.host;
   // For whichever trial comes first: what a service does to the GPUs or takes of the CPU would else be in the
   // trials before the first VM with devices and not in those after it.
-  const auto keep_away = [&host, all] { host.keep_services_away(all); };
-  co_await offload(context_.pool, keep_away);
+  co_await host.ask(&vmctl::Host::keep_services_away, all);
   const auto grants = grants_of(context_.plan.placements[planned.placement], context_.experiment);
   if (grants.empty()) { co_return; }
   const std::int64_t began_ns = monotonic_ns();
   const auto& devices = context_.plan.placements[planned.placement].devices;
   if (runs_in_vms(planned.base)) {
     const auto cards = settings_of_cards(devices);
-    const auto lend = [&host, grants, cards] { return host.lend(grants, cards); };
-    const auto count = co_await offload(context_.pool, lend);
+    const auto count = co_await host.ask(&vmctl::Host::lend, grants, cards);
     context_.event(trial.row(), "bind", "devices assigned",
                    {.count = count, .seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9});
     co_return;
   }
   co_await give_devices_back(trial.row());
-  const auto set = [&host, grants, &devices] { host.set(grants, devices.settings); };
-  if (!devices.settings.empty()) { co_await offload(context_.pool, set); }
+  if (!devices.settings.empty()) { co_await host.ask(&vmctl::Host::set, grants, devices.settings); }
 }
 
 asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row) {
-  auto& host = context_.host;
-  const auto give_back = [&host] { return host.give_back(); };
-  const auto failures = co_await offload(context_.pool, give_back);
+  const auto failures = co_await context_.host.ask(&vmctl::Host::give_back);
   if (failures.empty()) { co_return; }
   context_.event(row, "bind", "devices could not be given back", {.failures = failures});
   throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
@@ -155,9 +150,8 @@ asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row)
 asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::string& wanted) {
   if (context_.virtualization && image_ == wanted) { co_return; }
   const vmctl::ImageSpec spec{wanted, lends_nvidia_devices(context_.plan)};
-  const auto make = [&host = context_.host, &spec] { return host.make_image(spec); };
   const auto began_ns = monotonic_ns();
-  const auto image = co_await offload(context_.pool, make);
+  const auto image = co_await context_.host.ask(&vmctl::Host::make_image, spec);
   const auto took_ns = monotonic_ns() - began_ns;
   trial_began_ns_ += took_ns;  // what comes once says nothing of trials to come
   remaining_.has_image();
@@ -294,9 +288,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
 
 /// Returns what could not be given back; that is in quarantine, and no later run gets it.
 asio::awaitable<std::vector<std::string>> Runner::end_lending() {
-  auto& host = context_.host;
-  const auto end = [&host] { return host.end_lending(); };
-  auto failures = co_await offload(context_.pool, end);
+  auto failures = co_await context_.host.ask(&vmctl::Host::end_lending);
   if (!failures.empty()) {
     log::error("devices could not be given back and are in quarantine; see virtrain clean",
                {{"failures", failures}});

@@ -31,6 +31,8 @@ constexpr std::chrono::seconds greeting_deadline{30};
 /// How long a host process may take to undo what a failed run has left there.
 constexpr std::chrono::minutes undo_deadline{5};
 
+thread_local bool must_not_wait = false;
+
 Error error_of(const HostFailure& failure) {
   return {failure.operation, failure.code, failure.message};
 }
@@ -116,8 +118,7 @@ class HostClient final : public Host {
   void make_networks(NodeGroupId group) override { ask<&Host::make_networks>(group); }
   NodeStream start(NodeId node) override;
   NodeCounters counters(NodeId node) override { return ask<&Host::counters>(node); }
-  std::chrono::nanoseconds waiting_time(NodeId node) override { return ask<&Host::waiting_time>(node); }
-  std::string last_words(NodeId node) override { return ask<&Host::last_words>(node); }
+  LastWords last_words(NodeId node) override { return ask<&Host::last_words>(node); }
   void kill(NodeId node) override { ask<&Host::kill>(node); }
   void await_end(NodeId node) override { ask<&Host::await_end>(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
@@ -129,8 +130,11 @@ class HostClient final : public Host {
   void watch_devices(const std::vector<std::string>& addresses) override {
     ask<&Host::watch_devices>(addresses);
   }
-  void look_at_devices() override { ask<&Host::look_at_devices>(); }
   DeviceEvidence watched() override { return ask<&Host::watched>(); }
+  HostCounters look() override {
+    const std::lock_guard lock(mutex_);
+    return counters_;
+  }
 
   std::vector<std::filesystem::path> plant(const Canary& canary) override {
     return ask<&Host::plant>(canary);
@@ -165,6 +169,10 @@ class HostClient final : public Host {
 
   template <auto method, typename... Argument>
   Answer answer_to(const Argument&... argument) {
+    if (must_not_wait) {
+      throw Error(fmt::format("call {} of the host", call_name<method>), ErrorCode::protocol,
+                  "on a thread that must not wait for the answer");
+    }
     std::promise<Answer> promise;
     auto answer = promise.get_future();
     std::int64_t id = 0;
@@ -216,7 +224,8 @@ class HostClient final : public Host {
   std::promise<void> greeting_;
   bool is_greeted_ = false;
   std::mutex mutex_;
-  std::string lost_;  ///< why the host is gone; empty: it is not
+  std::string lost_;       ///< why the host is gone; empty: it is not
+  HostCounters counters_;  ///< as last told
   std::int64_t next_ = 1;
   std::map<std::int64_t, std::pair<const char*, std::promise<Answer>>> waiting_;
 };
@@ -236,6 +245,11 @@ void HostClient::take(const json& message) {
     return log::write(line.level, line.message, line.fields);
   }
   if (type == HostFailure::type) { return fail(message_of<HostFailure>(message)); }
+  if (type == HostCounters::type) {
+    auto counters = message_of<HostCounters>(message);
+    const std::lock_guard lock(mutex_);
+    return void(counters_ = std::move(counters));
+  }
   if (type != HostAnswer::type) {
     throw Error("read a message of the host protocol", ErrorCode::protocol,
                 fmt::format("'{}' is not expected", excerpt(type, 64)));
@@ -303,6 +317,11 @@ void HostClient::stop() {
 }
 
 }  // namespace
+
+LoopThread::LoopThread() : before_(std::exchange(must_not_wait, true)) {}
+LoopThread::~LoopThread() {
+  must_not_wait = before_;
+}
 
 std::unique_ptr<Host> host_client(HostProcess process) {
   return std::make_unique<HostClient>(std::move(process));

@@ -4,7 +4,6 @@
 
 #include "common/system/log.h"
 #include "harness/plan/node_group.h"
-#include "harness/trial/offload.h"
 
 namespace virtrain::harness {
 
@@ -28,8 +27,9 @@ asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Pl
 }
 
 asio::awaitable<void> lend_and_boot(RunContext& context, const Placement& placement, LiveNodes& nodes) {
-  const auto lend = [&] { context.host.lend(grants_of(placement, context.experiment), {}); };
-  co_await offload(context.pool, lend);
+  const auto grants = grants_of(placement, context.experiment);
+  const vmctl::CardSettings as_they_are;
+  co_await context.host.ask(&vmctl::Host::lend, grants, as_they_are);
   co_await nodes.define();
   co_await nodes.boot();
   co_await nodes.reach_agents();

@@ -59,8 +59,7 @@ class SecurityArmRun {
     if (is_for_device_only()) { co_return co_await probe_device(); }
     const auto work = [this](LiveNodes& nodes) { return probe_tenants(nodes); };
     const auto failure = co_await on_probe_nodes(context_, placement_, arm_.base, work);
-    const auto remove = [this] { context_.host.remove_planted(); };
-    co_await offload(context_.pool, remove);
+    co_await context_.host.ask(&vmctl::Host::remove_planted);
     if (context_.stop.requested()) { co_return true; }
     if (failure) {
       tell_failure(failure);
@@ -135,8 +134,7 @@ class SecurityArmRun {
   }
 
   asio::awaitable<void> probe_tenants(LiveNodes& nodes) {
-    const auto plant = [this] { return context_.host.plant(canaries_.host); };
-    for (const auto& path : co_await offload(context_.pool, plant)) {
+    for (const auto& path : co_await context_.host.ask(&vmctl::Host::plant, canaries_.host)) {
       canaries_.host_files.push_back(path.string());
     }
     if (runs_in_vms(arm_.base)) {
@@ -157,9 +155,9 @@ class SecurityArmRun {
   /// Made while the host's canaries are there, so that they would be in it if they could.
   asio::awaitable<void> prepare_image(std::map<std::string, std::string> texts) {
     say("image");
-    vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan), std::move(texts)};
-    const auto make = [this, &spec] { return context_.host.make_image(spec); };
-    const auto image = co_await offload(context_.pool, make);
+    const vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan),
+                                std::move(texts)};
+    const auto image = co_await context_.host.ask(&vmctl::Host::make_image, spec);
     context_.virtualization = image.virtualization;
     context_.event(std::nullopt, "security", "guest image ready",
                    {.hash = image.hash, .virtualization = image.virtualization});
@@ -168,8 +166,8 @@ class SecurityArmRun {
   asio::awaitable<void> look_at_leftovers() {
     say("security probes: leftovers");
     const auto control = make_canary("control");
-    const auto search = [&] { return context_.host.search_leftovers({canaries_.secret}, control); };
-    const auto found = co_await offload(context_.pool, search);
+    const std::vector<Canary> secrets{canaries_.secret};
+    const auto found = co_await context_.host.ask(&vmctl::Host::search_leftovers, secrets, control);
     LeakEvidence evidence;
     evidence.unit = "B";
     evidence.control = found.has(control.name);
@@ -184,8 +182,7 @@ class SecurityArmRun {
     if (found.unreadable > 0) { evidence.limits = counted(found.unreadable, "file") + " could not be read"; }
     tell(to_record(evidence, leftovers_probe, "the host after both tenants"));
 
-    const auto look = [this] { return context_.host.check_modes(); };
-    const auto modes = co_await offload(context_.pool, look);
+    const auto modes = co_await context_.host.ask(&vmctl::Host::check_modes);
     LeakEvidence loose;
     loose.unit = "files";
     loose.control = modes.found_control;

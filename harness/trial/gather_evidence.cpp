@@ -9,10 +9,10 @@
 namespace virtrain::harness {
 namespace {
 
-NodeEvidence node_evidence(LiveTrial& trial, const TrialNode& node) {
+NodeEvidence node_evidence(const TrialNode& node) {
   const auto& live = node.live;
   const auto& placed = *live.placement;
-  auto seen = placed_evidence(placed, trial.context.host.numa_nodes_of(placed.cores));
+  auto seen = placed_evidence(placed, node.numa_nodes);
   seen.boot_id = live.report.boot_id.value_or("");
   seen.has_own_kernel = live.made.has_own_kernel;
   seen.missing_devices = node.topology.missing;
@@ -35,7 +35,7 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
                       tenant.job->ranks(),
                       placed.workload.images_per_rank(),
                       tenant.job->released_ns()};
-  for (const auto& node : tenant.nodes) { seen.nodes.push_back(node_evidence(trial, node)); }
+  for (const auto& node : tenant.nodes) { seen.nodes.push_back(node_evidence(node)); }
   // One slice of all has the tenant's GPUs in an order of its own.
   if (!trial.is_shared()) { seen.transports_planned = planned_transports(placed); }
   seen.transports_seen = tenant.job->nccl_transports().by_pair();
@@ -58,6 +58,16 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
   return {begin_ns, end_ns};
 }
 
+asio::awaitable<void> ask_host(LiveTrial& trial) {
+  auto& host = trial.context.host;
+  trial.watched = co_await host.ask(&vmctl::Host::watched);
+  for (auto& tenant : trial.trainers()) {
+    for (auto& node : tenant.nodes) {
+      node.numa_nodes = co_await host.ask(&vmctl::Host::numa_nodes_of, node.live.placement->cores);
+    }
+  }
+}
+
 TrialEvidence gather_evidence(LiveTrial& trial) {
   TrialEvidence evidence;
   for (const auto& tenant : trial.trainers()) { evidence.tenants.push_back(tenant_evidence(trial, tenant)); }
@@ -65,7 +75,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
   for (const auto& tenant : trial.tenants) {
     if (tenant.stress) { evidence.aggressors = tenant.stress->evidence(begin_ns, end_ns); }
   }
-  evidence.host = trial.context.host.watched();
+  evidence.host = trial.watched;
   evidence.standstill_seconds = static_cast<double>(trial.longest_standstill_ns) * 1e-9;
   return evidence;
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <boost/asio/awaitable.hpp>
+
 #include <cstdint>
 #include <utility>
 
@@ -7,6 +9,9 @@
 #include "harness/trial/live_trial.h"
 
 namespace virtrain::harness {
+
+/// Asks the host, once the ranks have ended, for what only it has seen of the trial.
+asio::awaitable<void> ask_host(LiveTrial& trial);
 
 /// Gathers the evidence about a trial whose ranks have ended and whose tenants are stored, for the rules of
 /// validity.

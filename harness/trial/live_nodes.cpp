@@ -1,7 +1,6 @@
 #include "harness/trial/live_nodes.h"
 
 #include "common/error.h"
-#include "common/files/reading.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/printable.h"
@@ -15,7 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds slice_agent_deadline{10'000};
-constexpr std::size_t log_tail_bytes = 3000;
+/// Of a log's end that a host tells.
+constexpr std::size_t most_log_bytes = 16'384;
 
 asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string name) {
   const auto text = co_await agent.read_file("/sys/class/net/eth0/statistics/" + name);
@@ -26,40 +26,38 @@ asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string nam
   co_return static_cast<std::uint64_t>(*number);
 }
 
-}  // namespace
-
-std::string LiveNode::log_tail() const {
-  return printable(trim(read_tail(made.log, log_tail_bytes).value_or("")));
+std::string end_of_log(const std::string& told) {
+  return printable(told.size() <= most_log_bytes ? told : told.substr(told.size() - most_log_bytes));
 }
 
+}  // namespace
+
 LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std::string& base)
-    : context_(context), placement_(placement) {
-  auto group = context.host.plan_nodes(node_group(placement, base));
+    : context_(context), placement_(placement), base_(base) {}
+
+asio::awaitable<void> LiveNodes::define() {
+  const auto spec = node_group(placement_, base_);
+  auto group = co_await context_.host.ask(&vmctl::Host::plan_nodes, spec);
   group_ = group.id;
-  const auto looks = std::make_shared<LooseCalls>(context.io, context.pool);
+  const auto looks = std::make_shared<LooseCalls>(context_.io, context_.pool);
   for (auto& made : group.nodes) {
     LiveNode node;
     node.looks = looks;
-    node.placement = &placement.tenants[made.tenant].nodes[made.placed];
+    node.placement = &placement_.tenants[made.tenant].nodes[made.placed];
     node.made = std::move(made);
     nodes_.push_back(std::move(node));
   }
-}
-
-asio::awaitable<void> LiveNodes::define() {
-  const auto make = [this] { context_.host.make_networks(group_); };
-  co_await offload(context_.pool, make);
+  co_await context_.host.ask(&vmctl::Host::make_networks, group_);
 }
 
 asio::awaitable<void> LiveNodes::boot() {
   for (auto& node : nodes_) {
-    const auto start = [this, &node] { return context_.host.start(node.made.id); };
-    auto stream = co_await offload(context_.pool, start);
+    auto stream = co_await context_.host.ask(&vmctl::Host::start, node.made.id);
     node.domain_xml = std::move(stream.domain_xml);
     node.started_ns = stream.started_ns;
     node.agent =
         std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(stream.agent));
-    node.agent->waiting_time = [&host = context_.host, id = node.made.id] { return host.waiting_time(id); };
+    node.agent->waiting_time = [host = context_.host, id = node.made.id] { return host.waiting_time(id); };
   }
 }
 
@@ -81,10 +79,10 @@ asio::awaitable<void> LiveNodes::reach_agent(LiveNode& node) {
     if (error.code() == ErrorCode::interrupted) { throw; }
     failure = error.what();
   }
-  const std::string tail = node.log_tail();
-  throw Error(node.made.starting, ErrorCode::trial_failed,
-              failure + (tail.empty() ? "; its console is empty" : "; its console ends with:\n" + tail) +
-                  context_.host.last_words(node.made.id));
+  const auto words = co_await last_words_of(context_, node);
+  const auto console =
+      words.console.empty() ? "; its console is empty" : "; its console ends with:\n" + words.console;
+  throw Error(node.made.starting, ErrorCode::trial_failed, failure + console + words.hypervisor);
 }
 
 bool LiveNodes::is_lost() const {
@@ -97,8 +95,8 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
     if (node.agent) { node.agent->close(); }
     node.agent.reset();
   }
-  const auto remove = [this] { return context_.host.remove(group_); };
-  auto removal = co_await offload(context_.pool, remove);
+  if (group_ == 0) { co_return std::vector<std::string>(); }
+  auto removal = co_await context_.host.ask(&vmctl::Host::remove, group_);
   for (auto& node : nodes_) { co_await node.looks->ended(); }
   for (const auto& reason : removal.restarts) {
     constexpr const char* tried_again = "libvirt failed, trying again with a fresh daemon";
@@ -111,9 +109,21 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
   co_return std::move(removal.left);
 }
 
+asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveNode& node) {
+  vmctl::LastWords words;
+  try {
+    const auto told = co_await node.looks->run(context.host.call(&vmctl::Host::last_words, node.made.id));
+    words = {end_of_log(told.console), end_of_log(told.hypervisor)};
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::interrupted) { throw; }
+    log::warning("the ends of a node's logs are missing",
+                 {{"node", node.made.name}, {"reason", error.what()}});
+  }
+  co_return words;
+}
+
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
-  const auto look = [&host = context.host, id = node.made.id] { return host.counters(id); };
-  auto counters = co_await node.looks->run(look);
+  auto counters = co_await node.looks->run(context.host.call(&vmctl::Host::counters, node.made.id));
   if (!node.made.network_medium.empty()) {
     counters.network_rx_bytes = co_await guest_counter(*node.agent, "rx_bytes");
     counters.network_tx_bytes = co_await guest_counter(*node.agent, "tx_bytes");

@@ -21,9 +21,6 @@ struct LiveNode {
   NodeReport report;  ///< of its agent
   std::shared_ptr<AgentClient> agent;
   std::shared_ptr<LooseCalls> looks;  ///< at its counters, of all nodes that are removed together
-
-  /// The end of its console or its agent's log, for error messages.
-  std::string log_tail() const;
 };
 
 /// The nodes of one placement in one arm, networks included: brought up by the host, reached, torn down.
@@ -31,7 +28,7 @@ class LiveNodes {
  public:
   LiveNodes(RunContext& context, const Placement& placement, const std::string& base);
 
-  /// Stages define and boot: networks, then all nodes.
+  /// Stages define and boot: names, places and networks, then all nodes.
   asio::awaitable<void> define();
   asio::awaitable<void> boot();
   /// Stage agent: every node's agent has answered within the scenario's boot_timeout.
@@ -49,9 +46,13 @@ class LiveNodes {
 
   RunContext& context_;
   const Placement& placement_;
-  vmctl::NodeGroupId group_ = 0;
+  const std::string base_;
+  vmctl::NodeGroupId group_ = 0;  ///< 0: nothing was planned
   std::vector<LiveNode> nodes_;
 };
+
+/// The ends of its logs on the host; empty where the host does not tell them.
+asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveNode& node);
 
 /// Counters of the node as the host sees them, or where its network is nobody's but guests', as the guest
 /// sees them.

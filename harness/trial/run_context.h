@@ -10,10 +10,9 @@
 #include "harness/job/mpi_dialect.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
+#include "harness/trial/awaited_host.h"
 #include "harness/trial/event_detail.h"
-#include "harness/trial/offload.h"
 #include "results/store/store.h"
-#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 
@@ -23,7 +22,7 @@ struct RunContext {
   asio::thread_pool& pool;
   StopSource& stop;
   results::Store& store;
-  vmctl::Host& host;
+  AwaitedHost host;
   const Scenario& scenario;
   const Plan& plan;
   std::string experiment;    ///< "20261120t083012-7f3a2b"

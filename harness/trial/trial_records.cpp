@@ -103,7 +103,7 @@ void take_host_energy(LiveTrial& trial) {
     images += static_cast<double>(tenant.plan.workload.images_per_rank() * std::ssize(tenant.ranks));
   }
   const auto [begin_ns, end_ns] = counted_interval(trial);
-  const auto joules = joules_between(trial.context.host.watched().package_energy, begin_ns, end_ns);
+  const auto joules = joules_between(trial.watched.package_energy, begin_ns, end_ns);
   if (!joules) { return; }
   auto& readings = (*trial.trainers().begin()).nodes[0].telemetry;
   readings.push_back({end_ns, "host", "cpu_package_joules", *joules});

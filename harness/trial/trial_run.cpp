@@ -10,6 +10,7 @@
 #include "common/system/time.h"
 #include "common/text/units.h"
 #include "harness/job/programs.h"
+#include "harness/trial/gather_evidence.h"
 #include "harness/trial/node_setup.h"
 #include "harness/trial/trial_records.h"
 
@@ -73,6 +74,18 @@ void TrialRun::flush() {
 }
 
 asio::awaitable<void> TrialRun::run(LiveNodes& nodes, bool nodes_are_up) {
+  std::optional<Error> failure;
+  try {
+    co_await go_through_stages(nodes, nodes_are_up);
+    co_return;
+  } catch (const Error& error) { failure = error; }
+  if (lost_ == nullptr || failure->code() == ErrorCode::interrupted) { throw Error(*failure); }
+  const auto words = co_await last_words_of(trial_.context, *lost_);
+  console_tail_ = words.console;
+  throw Error(failure->operation(), failure->code(), failure->message() + words.hypervisor);
+}
+
+asio::awaitable<void> TrialRun::go_through_stages(LiveNodes& nodes, bool nodes_are_up) {
   save_tenants(trial_);
   if (!nodes_are_up) { co_await bring_up(nodes); }
   take_nodes(nodes);
@@ -111,9 +124,8 @@ void TrialRun::watch(TrialNode& node) {
   auto& live = node.live;
   watched_.push_back(live.agent);
   live.agent->on_lost = [this, &live](const std::string& reason) {
-    if (console_tail_.empty()) { console_tail_ = live.log_tail(); }
-    fail_jobs(fmt::format("node {} ({}) is lost: {}{}", live.placement->hostname, live.made.name, reason,
-                          trial_.context.host.last_words(live.made.id)));
+    if (lost_ == nullptr) { lost_ = &live; }
+    fail_jobs(fmt::format("node {} ({}) is lost: {}", live.placement->hostname, live.made.name, reason));
   };
   live.agent->on_telemetry = [&node](const std::map<std::string, double>& readings, std::int64_t t_ns) {
     for (const auto& [metric, value] : readings) { node.telemetry.push_back({t_ns, "guest", metric, value}); }
@@ -201,7 +213,8 @@ asio::awaitable<void> TrialRun::barrier() {
     }
   }
   co_await read_first_counters(trial_);
-  context.host.watch_devices(device_addresses(trial_.placement));
+  const auto addresses = device_addresses(trial_.placement);
+  co_await context.host.ask(&vmctl::Host::watch_devices, addresses);
   for (auto& tenant : trial_.tenants) {
     if (tenant.stress) { co_await tenant.stress->reach_level(std::min(level_deadline, time_left())); }
   }
@@ -237,7 +250,6 @@ asio::awaitable<void> TrialRun::poll() {
     co_await timer.async_wait(asio::use_awaitable);
     try {
       flush();
-      trial_.context.host.look_at_devices();
       co_await look_from_host(trial_);
     } catch (const Error& error) {
       if (error.code() == ErrorCode::interrupted) { throw; }
@@ -266,7 +278,7 @@ void TrialRun::note_standstill() {
 }
 
 asio::awaitable<void> TrialRun::collect() {
-  trial_.context.host.look_at_devices();
+  co_await ask_host(trial_);
   co_await read_last_counters(trial_);
   co_await look_at_licences(trial_, &TrialNode::licensed_at_end);
   for (auto& tenant : trial_.trainers()) {

@@ -37,6 +37,7 @@ class TrialRun {
   std::int64_t row() const { return trial_.row; }
 
  private:
+  asio::awaitable<void> go_through_stages(LiveNodes& nodes, bool nodes_are_up);
   asio::awaitable<void> bring_up(LiveNodes& nodes);
   void take_nodes(LiveNodes& nodes);
   void watch(TrialNode& node);
@@ -58,6 +59,7 @@ class TrialRun {
 
   LiveTrial trial_;
   std::vector<std::shared_ptr<AgentClient>> watched_;
+  const LiveNode* lost_ = nullptr;  ///< the first
   std::string console_tail_;
   std::int64_t deadline_ns_ = 0;
   std::chrono::steady_clock::time_point clock_due_ = std::chrono::steady_clock::time_point::max();

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "common/files/reading.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
 
 namespace virtrain::test {
 namespace {
@@ -28,6 +31,11 @@ void FakeHost::plant_fault(const std::string& method, Fault fault, int nth) {
 
 void FakeHost::plant_in_stream(NodeId node, const std::string& type, StreamFault fault, int nth) {
   stream_faults_.insert({node, {type, fault, nth}});
+}
+
+void FakeHost::let_wait(NodeId node, std::chrono::nanoseconds time) {
+  const std::scoped_lock lock(mutex_);
+  waiting_[node] = time;
 }
 
 int FakeHost::calls(const std::string& method) const {
@@ -112,6 +120,7 @@ vmctl::DeviceListing FakeHost::devices() {
 }
 
 std::vector<int> FakeHost::numa_nodes_of(const std::vector<int>& cores) {
+  enter("numa_nodes_of");
   return std::vector<int>(cores.size(), 0);
 }
 
@@ -314,13 +323,10 @@ vmctl::NodeCounters FakeHost::counters(NodeId) {
   return {};
 }
 
-std::chrono::nanoseconds FakeHost::waiting_time(NodeId) {
-  return {};
-}
-
-std::string FakeHost::last_words(NodeId) {
+vmctl::LastWords FakeHost::last_words(NodeId node) {
   enter("last_words");
-  return "";
+  constexpr std::size_t most_bytes = 3000;
+  return {printable(trim(read_tail(facts_.at(node).log, most_bytes).value_or(""))), ""};
 }
 
 void FakeHost::kill(NodeId node) {
@@ -354,13 +360,15 @@ void FakeHost::watch_devices(const std::vector<std::string>&) {
   enter("watch_devices");
 }
 
-void FakeHost::look_at_devices() {
-  enter("look_at_devices");
-}
-
 vmctl::DeviceEvidence FakeHost::watched() {
   enter("watched");
   return {};
+}
+
+vmctl::HostCounters FakeHost::look() {
+  enter("look");
+  const std::scoped_lock lock(mutex_);
+  return {waiting_};
 }
 
 // --- probes of security, and what killed runs have left

@@ -40,6 +40,9 @@ class FakeHost final : public vmctl::Host {
   void plant_fault(const std::string& method, Fault fault, int nth = 1);
   void plant_in_stream(vmctl::NodeId node, const std::string& type, StreamFault fault, int nth = 1);
 
+  /// The node has waited that long for a core, as look() sees it.
+  void let_wait(vmctl::NodeId node, std::chrono::nanoseconds time);
+
   /// How often a method has been called.
   int calls(const std::string& method) const;
   /// What was made and has not been removed or given back: "node 1", "network 1", "device 0000:65:00.0".
@@ -89,8 +92,7 @@ class FakeHost final : public vmctl::Host {
   void make_networks(vmctl::NodeGroupId group) override;
   vmctl::NodeStream start(vmctl::NodeId node) override;
   vmctl::NodeCounters counters(vmctl::NodeId node) override;
-  std::chrono::nanoseconds waiting_time(vmctl::NodeId node) override;
-  std::string last_words(vmctl::NodeId node) override;
+  vmctl::LastWords last_words(vmctl::NodeId node) override;
   void kill(vmctl::NodeId node) override;
   void await_end(vmctl::NodeId node) override;
   vmctl::GuestTopology check_topology(vmctl::NodeId node, const std::vector<vmctl::PciFunction>& guest,
@@ -98,8 +100,8 @@ class FakeHost final : public vmctl::Host {
   vmctl::Removal remove(vmctl::NodeGroupId group) override;
 
   void watch_devices(const std::vector<std::string>& addresses) override;
-  void look_at_devices() override;
   vmctl::DeviceEvidence watched() override;
+  vmctl::HostCounters look() override;
 
   std::vector<std::filesystem::path> plant(const Canary& canary) override;
   void remove_planted() override;
@@ -127,6 +129,7 @@ class FakeHost final : public vmctl::Host {
   std::map<std::pair<std::string, int>, Fault> faults_;
   std::multimap<vmctl::NodeId, StreamFaultAt> stream_faults_;
   std::set<std::string> made_;
+  std::map<vmctl::NodeId, std::chrono::nanoseconds> waiting_;
   std::optional<bool> ended_;
   std::string experiment_;
   vmctl::NodeId next_node_ = 1;

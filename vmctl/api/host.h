@@ -57,7 +57,8 @@ struct ImageFacts {
 };
 BOOST_DESCRIBE_STRUCT(ImageFacts, (), (hash, boots, kernel, from_cache, virtualization, reason, packages))
 
-// Calls of a host block, have deadlines of their own and throw Error.
+// Calls of a host block, have deadlines of their own and throw Error; cancel() and look() of a host in
+// another process do not block.
 
 /// Looks at a host and checks what it can do. Nothing is changed.
 class HostLooks {
@@ -146,10 +147,9 @@ class HostLending {
   virtual std::vector<std::string> give_back() = 0;
   virtual std::vector<std::string> end_lending() = 0;
 
-  /// Looks from now on after what makes figures of lent devices worthless.
+  /// Looks from now on, with each look(), after what makes figures of lent devices worthless.
   virtual void watch_devices(const std::vector<std::string>& addresses) = 0;
-  /// To be called now and then while the devices work: reads two files a GPU.
-  virtual void look_at_devices() = 0;
+  /// Looks once more and ends the watch; returns all that was seen.
   virtual DeviceEvidence watched() = 0;
 
   // --- what killed runs have left
@@ -178,10 +178,7 @@ class HostNodes {
   virtual NodeStream start(NodeId node) = 0;
   /// A call may still be under way while the node is removed.
   virtual NodeCounters counters(NodeId node) = 0;
-  /// How long its threads have been ready to run while others had the cores.
-  virtual std::chrono::nanoseconds waiting_time(NodeId node) = 0;
-  /// The end of its hypervisor's log, to be put behind an error message; empty: nothing.
-  virtual std::string last_words(NodeId node) = 0;
+  virtual LastWords last_words(NodeId node) = 0;
   /// kill -9 of a VM's hypervisor, as the OOM killer would do it; returns when it is gone.
   virtual void kill(NodeId node) = 0;
   /// Returns when a VM whose guest powers itself off has gone. Throws Error(timeout).
@@ -215,6 +212,10 @@ class HostNodes {
 class Host : public HostLooks, public HostLending, public HostNodes {
  public:
   virtual ~Host() = default;
+
+  /// Looks at nodes and watched devices. A host process does so once a second; its coordinator gets what it
+  /// last told, at once.
+  virtual HostCounters look() = 0;
 };
 
 }  // namespace virtrain::vmctl

@@ -314,6 +314,21 @@ struct NodeStream {
 };
 BOOST_DESCRIBE_STRUCT(NodeStream, (), (agent, started_ns, domain_xml))
 
+/// What a host process tells its coordinator once a second, unasked.
+struct HostCounters {
+  static constexpr const char* type = "counters";
+  /// How long the threads of each node that has started have been ready to run while others had the cores.
+  std::map<NodeId, std::chrono::nanoseconds> waiting;
+};
+BOOST_DESCRIBE_STRUCT(HostCounters, (), (waiting))
+
+/// The ends of a node's logs, printable, to be put into error messages; empty: nothing is there.
+struct LastWords {
+  std::string console;     ///< of its console, or of what its agent printed
+  std::string hypervisor;  ///< of its hypervisor's log, with a line that says so
+};
+BOOST_DESCRIBE_STRUCT(LastWords, (), (console, hypervisor))
+
 struct VcpuStats {
   std::uint64_t time_ns = 0;             ///< host CPU time the vCPU's thread used
   std::optional<std::uint64_t> wait_ns;  ///< runnable but not running: the host's view of steal

@@ -28,7 +28,7 @@ class HostCalls {
 
  private:
   Host& host_;
-  std::array<std::mutex, 4> turns_;  ///< by CallOrder; nobody waits for that of `none`
+  std::array<std::mutex, 3> turns_;  ///< by CallOrder; nobody waits for that of `none`
 };
 
 }  // namespace virtrain::vmctl

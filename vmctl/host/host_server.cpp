@@ -21,6 +21,7 @@ using nlohmann::json;
 
 /// Calls that block at one time: a coordinator makes at most a handful.
 constexpr std::size_t most_calls = 16;
+constexpr std::chrono::seconds look_period{1};
 /// How long a coordinator may take to tear down after SIGTERM.
 constexpr std::chrono::seconds coordinator_ends{12};
 
@@ -90,8 +91,25 @@ void HostServer::take(const json& message) {
 void HostServer::greet(const Hello& hello) {
   try {
     require_same_build("virtrain", hello.version, hello.digest);
-    is_greeted_ = true;
+    if (!std::exchange(is_greeted_, true)) { look(); }
   } catch (const Error& error) { link_.send(failure(0, error)); }
+}
+
+/// On a thread that may wait: a device that does not answer delays whoever reads its files.
+void HostServer::look() {
+  asio::post(pool_, [this] {
+    try {
+      link_.send(to_json(host_.look()));
+    } catch (const std::exception& error) {
+      return log::warning("this host cannot see its nodes", {{"reason", error.what()}});
+    }
+    asio::post(io_, [this] {
+      next_look_.expires_after(look_period);
+      next_look_.async_wait([this](const auto& cancelled) {
+        if (!cancelled) { look(); }
+      });
+    });
+  });
 }
 
 void HostServer::answer(const HostCall& call) {

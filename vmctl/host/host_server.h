@@ -42,6 +42,8 @@ class HostServer {
   void take(const nlohmann::json& message);
   void greet(const Hello& hello);
   void answer(const HostCall& call);
+  /// Looks, tells what was seen, and again one second later.
+  void look();
   /// Notes what there is to be undone once a call has been made.
   void note(const HostCall& call, const nlohmann::json& value);
 
@@ -50,7 +52,7 @@ class HostServer {
   boost::asio::io_context io_;
   boost::asio::thread_pool pool_;
   boost::asio::signal_set ends_{io_}, ignored_{io_};
-  boost::asio::steady_timer coordinators_end_{io_};
+  boost::asio::steady_timer coordinators_end_{io_}, next_look_{io_};
   FrameLink link_;
   bool is_greeted_ = false;
   std::string ended_;

@@ -449,11 +449,6 @@ LocalHost::Cleaning& LocalHost::cleaning() const {
   return *cleaning_;
 }
 
-DeviceWatch& LocalHost::watch() {
-  if (!watch_) { throw Error("answer the coordinator", ErrorCode::protocol, "no device is watched"); }
-  return *watch_;
-}
-
 std::shared_ptr<MadeNodes> LocalHost::group(NodeGroupId id) const {
   const std::scoped_lock lock(groups_mutex_);
   const auto found = groups_.find(id);
@@ -472,6 +467,37 @@ std::shared_ptr<MadeNodes> LocalHost::group_of(NodeId node) const {
     throw Error("answer the coordinator", ErrorCode::protocol, fmt::format("there is no node {}", node));
   }
   return std::prev(next)->second;
+}
+
+// --- what is looked at while nodes run
+
+void LocalHost::watch_devices(const std::vector<std::string>& addresses) {
+  const std::scoped_lock lock(watch_mutex_);
+  watch_.emplace(addresses, root_);
+}
+
+HostCounters LocalHost::look() {
+  {
+    const std::scoped_lock lock(watch_mutex_);
+    if (watch_) { watch_->look(); }
+  }
+  std::vector<std::shared_ptr<MadeNodes>> groups;
+  {
+    const std::scoped_lock lock(groups_mutex_);
+    for (const auto& [id, group] : groups_) { groups.push_back(group); }
+  }
+  HostCounters seen;
+  for (const auto& group : groups) { group->add_waiting_times(seen); }
+  return seen;
+}
+
+DeviceEvidence LocalHost::watched() {
+  const std::scoped_lock lock(watch_mutex_);
+  if (!watch_) { throw Error("answer the coordinator", ErrorCode::protocol, "no device is watched"); }
+  watch_->look();
+  auto seen = watch_->finish();
+  watch_.reset();
+  return seen;
 }
 
 // --- probes of security

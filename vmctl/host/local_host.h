@@ -61,8 +61,7 @@ class LocalHost final : public Host {
   void make_networks(NodeGroupId group) override { this->group(group)->make_networks(); }
   NodeStream start(NodeId node) override { return group_of(node)->start(node); }
   NodeCounters counters(NodeId node) override { return group_of(node)->counters(node); }
-  std::chrono::nanoseconds waiting_time(NodeId node) override { return group_of(node)->waiting_time(node); }
-  std::string last_words(NodeId node) override { return group_of(node)->last_words(node); }
+  LastWords last_words(NodeId node) override { return group_of(node)->last_words(node); }
   void kill(NodeId node) override { group_of(node)->kill(node); }
   void await_end(NodeId node) override { group_of(node)->await_end(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
@@ -71,9 +70,9 @@ class LocalHost final : public Host {
   }
   Removal remove(NodeGroupId group) override { return this->group(group)->remove(); }
 
-  void watch_devices(const std::vector<std::string>& addresses) override { watch_.emplace(addresses, root_); }
-  void look_at_devices() override { watch().look(); }
-  DeviceEvidence watched() override { return watch().finish(); }
+  HostCounters look() override;
+  void watch_devices(const std::vector<std::string>& addresses) override;
+  DeviceEvidence watched() override;
 
   std::vector<std::filesystem::path> plant(const Canary& canary) override;
   void remove_planted() override;
@@ -93,7 +92,6 @@ class LocalHost final : public Host {
   // These throw Error(protocol) for what the coordinator has not made.
   Run& run() const;
   Cleaning& cleaning() const;
-  DeviceWatch& watch();
   std::shared_ptr<MadeNodes> group(NodeGroupId id) const;
   std::shared_ptr<MadeNodes> group_of(NodeId node) const;
   Inventory read_inventory(bool with_users) const;
@@ -106,6 +104,7 @@ class LocalHost final : public Host {
   std::unique_ptr<Run> run_;
   mutable std::mutex groups_mutex_;  ///< counters are read while others are made and removed
   std::map<NodeGroupId, std::shared_ptr<MadeNodes>> groups_;
+  std::mutex watch_mutex_;
   std::optional<DeviceWatch> watch_;
   std::unique_ptr<Cleaning> cleaning_;
 };

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/cpu_list.h"
 #include "common/text/printable.h"
@@ -28,6 +29,8 @@
 namespace virtrain::vmctl {
 namespace {
 
+/// Of a node's console, in error messages.
+constexpr std::size_t most_console_bytes = 3000;
 /// In memory, and gone with the guest.
 constexpr const char* guest_cache_home = "/run/virtrain-cache";
 
@@ -193,7 +196,12 @@ void MadeNodes::make_networks() {
 
 NodeStream MadeNodes::start(NodeId id) {
   auto& node = at(id);
-  return is_vm() ? start_vm(node) : start_slice(node);
+  auto stream = is_vm() ? start_vm(node) : start_slice(node);
+  if (node.process) {
+    const std::scoped_lock lock(waiting_mutex_);
+    waiting_.emplace(id, *node.process);
+  }
+  return stream;
 }
 
 std::optional<BootDisk> MadeNodes::boot_disk_of(const Node& node) const {
@@ -368,17 +376,18 @@ NodeCounters MadeNodes::counters(NodeId id) {
   return out;
 }
 
-std::chrono::nanoseconds MadeNodes::waiting_time(NodeId id) {
-  auto& node = at(id);
-  if (!node.process) { return {}; }
-  if (node.waiting.process() != *node.process) { node.waiting = WaitingTime(*node.process); }
-  return node.waiting.read();
+void MadeNodes::add_waiting_times(HostCounters& counters) {
+  const std::scoped_lock lock(waiting_mutex_);
+  for (auto& [node, waiting] : waiting_) { counters.waiting.emplace(node, waiting.read()); }
 }
 
-std::string MadeNodes::last_words(NodeId id) const {
+LastWords MadeNodes::last_words(NodeId id) const {
+  const auto& facts = at(id).facts;
+  LastWords words{printable(trim(read_tail(facts.log, most_console_bytes).value_or(""))), ""};
   const auto* libvirt = is_vm() && run_.vm_host ? run_.vm_host->private_daemon.get() : nullptr;
-  const auto words = is_vm() ? read_qemu_last_words(at(id).facts.name, libvirt ? libvirt->cache() : "") : "";
-  return words.empty() ? "" : "\nQEMU's log ends with:\n" + printable(words);
+  const auto of_qemu = is_vm() ? read_qemu_last_words(facts.name, libvirt ? libvirt->cache() : "") : "";
+  if (!of_qemu.empty()) { words.hypervisor = "\nQEMU's log ends with:\n" + printable(of_qemu); }
+  return words;
 }
 
 namespace {
@@ -479,6 +488,10 @@ void MadeNodes::strike_off(const std::string& name, std::int64_t journal_id, Rem
 
 Removal MadeNodes::remove() {
   Removal removal;
+  {
+    const std::scoped_lock lock(waiting_mutex_);
+    waiting_.clear();
+  }
   bool may_use_files = false;  // a VM that could not be removed still writes to its disk
   for (; !made_nodes_.empty(); made_nodes_.pop_back()) {
     const auto [node, journal_id] = made_nodes_.back();

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,7 +17,7 @@ namespace virtrain::vmctl {
 
 /// The nodes of one group, networks included: made, read, removed. Each side effect is journalled before it
 /// is tried, and remove() undoes whatever was, however far making them came. Calls come one after the other,
-/// but for waiting_time() and a VM's counters(), which use nothing that remove() changes.
+/// but for add_waiting_times() and a VM's counters(), which use nothing that others change.
 class MadeNodes {
  public:
   MadeNodes(RunState& run, NodeGroupSpec spec);
@@ -24,8 +26,9 @@ class MadeNodes {
   void make_networks();
   NodeStream start(NodeId node);
   NodeCounters counters(NodeId node);
-  std::chrono::nanoseconds waiting_time(NodeId node);
-  std::string last_words(NodeId node) const;
+  /// Of those that have started and are not being removed.
+  void add_waiting_times(HostCounters& counters);
+  LastWords last_words(NodeId node) const;
   /// kill -9 of a VM's QEMU; returns when it is gone.
   void kill(NodeId node) const;
   /// Returns when the QEMU of a VM that ends by itself is gone; Error(timeout).
@@ -51,7 +54,6 @@ class MadeNodes {
     std::optional<ScratchDisk> scratch;  ///< once it is made
     std::unique_ptr<Slice> slice;
     std::optional<pid_t> process;  ///< QEMU, or the slice's agent
-    WaitingTime waiting;           ///< of that process; only waiting_time() has to do with it
   };
 
   bool is_vm() const { return spec_.kind == NodeKind::vm; }
@@ -85,6 +87,8 @@ class MadeNodes {
   HostNames names_;
   std::vector<Network> networks_;  ///< by tenant
   std::vector<Node> nodes_;
+  std::mutex waiting_mutex_;
+  std::map<NodeId, WaitingTime> waiting_;                          ///< of the nodes' processes
   std::vector<std::pair<Network, std::int64_t>> made_networks_;    ///< with journal id
   std::vector<std::pair<Node*, std::int64_t>> made_nodes_;         ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_files_;   ///< likewise

@@ -147,6 +147,7 @@ std::vector<Planted> faults_of_a_trial() {
   return {in_call("make_image", "image"),
           lend,
           busy,
+          in_call("plan_nodes", "define"),
           in_call("make_networks", "define"),
           in_call("start", "boot"),
           silent,
@@ -159,6 +160,9 @@ std::vector<Planted> faults_of_a_trial() {
           in_stream("pong", closes, "barrier", "its channel closed", 9),
           in_stream("output", closes, "run", "is lost: its channel closed", 3),
           in_stream("output", StreamFault::floods, "run", "after one of step", 3),
+          in_call("watch_devices", "barrier"),
+          in_call("watched", "collect"),
+          in_call("numa_nodes_of", "collect"),
           in_stream("swept", closes, "collect", "its channel closed")};
 }
 
@@ -268,6 +272,26 @@ TEST_CASE("a lost node fails its trial while the host still looks for its counte
   experiment.run({{"workload", workload(1000)}, {"pairs", "1"}});
   CHECK_THAT(experiment.trial(1).failure_reason, Contains("is lost"));
   CHECK(experiment.event("trial failed")->t_ns - experiment.event("stage run")->t_ns < 3'000'000'000);
+  experiment.check_tidy();
+}
+
+TEST_CASE("a trial whose node is lost has the end of its console, which the host tells") {
+  Experiment experiment;
+  experiment.on_stage = [&](const std::string& stage, int) {
+    if (stage == "run") { std::ofstream(experiment.folder.path / "vm-1.log") << "Kernel panic\n"; }
+  };
+  experiment.host.plant_in_stream(1, "output", StreamFault::closes, 3);
+  SECTION("told") {
+    experiment.run({{"pairs", "1"}});
+    CHECK(experiment.trial(1).console_tail == "Kernel panic");
+  }
+  SECTION("the host fails to") {
+    experiment.host.plant_fault("last_words", {.error = refused});
+    experiment.run({{"pairs", "1"}});
+    CHECK(experiment.trial(1).console_tail.empty());
+  }
+  CHECK_THAT(experiment.trial(1).failure_reason, Contains("is lost: its channel closed"));
+  CHECK(experiment.host.calls("last_words") == 1);
   experiment.check_tidy();
 }
 

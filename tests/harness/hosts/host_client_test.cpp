@@ -12,6 +12,7 @@
 #include <set>
 
 #include "common/error.h"
+#include "common/system/subprocess.h"
 #include "common/version.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
@@ -167,6 +168,44 @@ TEST_CASE("a call that blocks delays no other, and ends when it is cancelled") {
   CHECK(image.wait_for(0s) != std::future_status::ready);
   framed.client().cancel();
   CHECK(image.get() == ErrorCode::interrupted);
+}
+
+TEST_CASE("counters come once a second, and reading them asks nothing of the host") {
+  Fake fake;
+  FramedHost framed(fake.host);
+  const auto waits = [&](std::chrono::nanoseconds time, std::chrono::milliseconds at_most) {
+    const auto end = std::chrono::steady_clock::now() + at_most;
+    while (std::chrono::steady_clock::now() < end) {
+      const auto waiting = framed.client().look().waiting;
+      if (waiting == std::map<NodeId, std::chrono::nanoseconds>{{7, time}}) { return true; }
+      std::this_thread::sleep_for(1ms);
+    }
+    return false;
+  };
+  CHECK(framed.client().look().waiting.empty());
+  fake.host.let_wait(7, 5s);
+  CHECK(waits(5s, 3s));
+  fake.host.let_wait(7, 9s);
+  CHECK(waits(9s, 3s));
+  CHECK(fake.host.calls("look") <= 7);
+  ignore_broken_pipes();
+  framed.server().stop("killed");
+  CHECK(code_of([&] { framed.client().fingerprint(); }) == ErrorCode::io);
+  CHECK(framed.client().look().waiting.at(7) == 9s);  // of a host that is gone they stay
+}
+
+TEST_CASE("a thread with a loop waits for no host") {
+  Fake fake;
+  FramedHost framed(fake.host);
+  {
+    const LoopThread this_thread;
+    CHECK(code_of([&] { framed.client().fingerprint(); }) == ErrorCode::protocol);
+    CHECK(std::async(std::launch::async, [&] { return framed.client().fingerprint().size(); }).get() == 3);
+    framed.client().look();
+    framed.client().cancel();
+  }
+  CHECK(fake.host.calls("fingerprint") == 1);
+  CHECK(framed.client().fingerprint().size() == 3);
 }
 
 TEST_CASE("what a coordinator has made is undone when it goes") {
@@ -333,7 +372,7 @@ TEST_CASE("each call of a host has a row in the protocol") {
 #define ROW(CALL, ORDER) rows.insert(#CALL);
   VIRTRAIN_HOST_CALLS(ROW)
 #undef ROW
-  CHECK(rows.size() == 52);
+  CHECK(rows.size() == 50);
   CHECK(protocol_digest().size() == 16);
 }
 

@@ -105,11 +105,11 @@ class OneTrial {
     record.started_at = iso8601(wall_ns());
     LiveNodes nodes(context_, plan_.placements[0], record.arm);
     TrialRun trial(context_, plan_.trials[0], store_.begin_trial(record), plans);
-    for (const auto& node : nodes.nodes()) { caches_.emplace_back(node.made.cache_home); }
     asio::co_spawn(io_, drive(trial, nodes), [](std::exception_ptr error) {
       if (error) { std::rethrow_exception(error); }
     });
     io_.run();
+    for (const auto& node : nodes.nodes()) { caches_.emplace_back(node.made.cache_home); }
     stage = trial.stage();
     CHECK(vmctl::LeaseJournal(folder_.path / "leases.db").effects().empty());
     CHECK(test::processes_with("VIRTRAIN_EXPERIMENT=" + context_.experiment).empty());
@@ -155,8 +155,14 @@ class OneTrial {
   std::vector<fs::path> caches_;
   std::string failure_;
   results::Store store_{folder_.path / "results.db"};
-  RunContext context_{io_,    pool_,     stop_, store_,
-                      *host_, scenario_, plan_, fmt::format("20260101t000000-{:06x}", ::getpid() & 0xffffff)};
+  RunContext context_{io_,
+                      pool_,
+                      stop_,
+                      store_,
+                      {*host_, pool_},
+                      scenario_,
+                      plan_,
+                      fmt::format("20260101t000000-{:06x}", ::getpid() & 0xffffff)};
 };
 
 TEST_CASE("ranks on bare metal run on their node's GPUs with the experiment's engines") {

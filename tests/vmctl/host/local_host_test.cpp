@@ -38,12 +38,10 @@ TEST_CASE("calls of a run that has not begun are refused") {
                                           {"make_networks", one(1)},
                                           {"start", one(1)},
                                           {"counters", one(1)},
-                                          {"waiting_time", one(1)},
                                           {"last_words", one(1)},
                                           {"kill", one(1)},
                                           {"await_end", one(1)},
                                           {"remove", one(1)},
-                                          {"look_at_devices", none},
                                           {"watched", none},
                                           {"plant", one(canary)},
                                           {"remove_planted", none},
@@ -58,6 +56,16 @@ TEST_CASE("calls of a run that has not begun are refused") {
       FAIL_CHECK("it was not refused");
     } catch (const Error& error) { CHECK(error.code() == ErrorCode::protocol); }
   }
+}
+
+TEST_CASE("a watch ends when what it has seen is asked for") {
+  LocalHost host("/");
+  CHECK(host.look().waiting.empty());
+  host.watch_devices({});
+  host.look();
+  const auto energy = host.watched().package_energy;
+  CHECK((energy.empty() || energy.size() >= 3));  // of the start, the look, and the end
+  CHECK_THROWS_AS(host.watched(), Error);
 }
 
 TEST_CASE("a run has an experiment's id, of which folders are named") {

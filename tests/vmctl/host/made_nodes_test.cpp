@@ -93,6 +93,15 @@ struct TornDown {
   }
 };
 
+/// Nodes whose waiting times are told.
+std::set<NodeId> seen_waiting(MadeNodes& nodes) {
+  HostCounters counters;
+  nodes.add_waiting_times(counters);
+  std::set<NodeId> seen;
+  for (const auto& [node, time] : counters.waiting) { seen.insert(node); }
+  return seen;
+}
+
 /// A process that has this among its arguments, as QEMU has its guest's name, and does nothing.
 pid_t idle_process(const std::string& argument) {
   const pid_t child = ::fork();
@@ -163,6 +172,7 @@ TEST_CASE("a VM that powers itself off is waited for, and not without end") {
   std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is the shell by then
   for (const auto& node : facts) { CHECK(nodes.start(node.id).agent); }
   was.empty() ? ::unsetenv("XDG_RUNTIME_DIR") : ::setenv("XDG_RUNTIME_DIR", was.c_str(), 1);
+  CHECK(seen_waiting(nodes) == std::set{facts[0].id});  // the other has no process
   CHECK_THROWS_WITH(nodes.await_end(facts[0].id, std::chrono::milliseconds(10)),
                     Contains(facts[0].name + " has shut down: not within 0 s"));
   CHECK_THROWS_WITH(nodes.await_end(facts[1].id), Contains("it has no QEMU on this host"));
@@ -171,6 +181,21 @@ TEST_CASE("a VM that powers itself off is waited for, and not without end") {
   ::waitpid(qemu, nullptr, 0);
   CHECK_NOTHROW(nodes.await_end(facts[0].id));  // its number is nobody's now
   CHECK(nodes.remove().left.empty());
+  CHECK(seen_waiting(nodes).empty());
+}
+
+TEST_CASE("a node's last words are the end of its console, printable and not more of it") {
+  TornDown other([](TornDown&) {});
+  MadeNodes nodes(other.run, two_tenants());
+  const auto facts = nodes.facts();
+  CHECK(nodes.last_words(facts[0].id).console.empty());
+  fs::create_directories(facts[0].log.parent_path());
+  std::ofstream(facts[0].log) << std::string(10'000, 'x') << "\x1b[2Jpanic\n";
+  const auto words = nodes.last_words(facts[0].id).console;
+  CHECK(words.size() < 3100);
+  CHECK(words.ends_with("[2Jpanic"));
+  CHECK(words.find('\x1b') == std::string::npos);
+  CHECK(nodes.last_words(facts[1].id).console.empty());
 }
 
 TEST_CASE("the agent of a slice counts the slice's cores, that of a guest all that it sees") {

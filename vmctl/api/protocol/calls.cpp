@@ -30,6 +30,7 @@ const std::string& protocol_digest() {
 #define VIRTRAIN_APPEND_CALL(CALL, ORDER) append_call<&Host::CALL>(shape);
     VIRTRAIN_HOST_CALLS(VIRTRAIN_APPEND_CALL)
 #undef VIRTRAIN_APPEND_CALL
+    wire::append_shape<HostCounters>(shape);
     return sha256(shape).substr(0, 16);
   }();
   return digest;

@@ -20,9 +20,8 @@
   ROW(begin, run) ROW(acquire, run) ROW(end, run) ROW(make_image, run) ROW(cancel, none)                \
   ROW(keep_services_away, run) ROW(lend, run) ROW(set, run) ROW(give_back, run) ROW(end_lending, run)   \
   ROW(plan_nodes, run) ROW(make_networks, run) ROW(start, run) ROW(counters, none)                      \
-  ROW(waiting_time, none) ROW(last_words, run) ROW(kill, run) ROW(await_end, run)                       \
-  ROW(check_topology, run) ROW(remove, run)                                                             \
-  ROW(watch_devices, watch) ROW(look_at_devices, watch) ROW(watched, watch)                             \
+  ROW(last_words, run) ROW(kill, run) ROW(await_end, run) ROW(check_topology, run) ROW(remove, run)     \
+  ROW(watch_devices, none) ROW(watched, none)                                                           \
   ROW(plant, run) ROW(remove_planted, run) ROW(plant_in_memory, run) ROW(search_leftovers, run)         \
   ROW(check_modes, run)                                                                                 \
   ROW(leftovers, looks) ROW(clean, looks) ROW(forget, looks) ROW(lift_quarantine, looks)
@@ -40,7 +39,7 @@ struct CallOf<Result_ (Part::*)(Argument...)> {
 };
 
 /// Calls that share what they change: of each kind but `none` one is made at a time.
-enum class CallOrder { none, looks, run, watch };
+enum class CallOrder { none, looks, run };
 
 /// The name of a call in messages.
 template <auto method>
@@ -51,7 +50,7 @@ inline constexpr const char* call_name = nullptr;
 VIRTRAIN_HOST_CALLS(VIRTRAIN_CALL_NAME)
 #undef VIRTRAIN_CALL_NAME
 
-/// Tells builds apart: a digest of all calls with the shapes of their values.
+/// Tells builds apart: a digest of all calls and counters, with the shapes of their values.
 const std::string& protocol_digest();
 
 /// Error(host_unable) in words where the peer is another build; `whose`: "virtrain-host" or "virtrain".

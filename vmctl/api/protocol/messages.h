@@ -12,7 +12,7 @@
 #include "vmctl/api/protocol/wire.h"
 
 // Messages between coordinator and host. Both sides begin with a Hello; then the coordinator calls, and the
-// host answers each call once, in any order.
+// host answers each call once, in any order. Once a second it tells its HostCounters, unasked.
 
 namespace virtrain::vmctl {
 
