@@ -247,6 +247,9 @@ void HostClient::take(const json& message) {
   if (type == HostFailure::type) { return fail(message_of<HostFailure>(message)); }
   if (type == HostCounters::type) {
     auto counters = message_of<HostCounters>(message);
+    for (const auto& [node, time] : counters.waiting) {
+      if (time.count() < 0) { wire::refuse("counters.waiting", "times that are not negative"); }
+    }
     const std::lock_guard lock(mutex_);
     return void(counters_ = std::move(counters));
   }

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds slice_agent_deadline{10'000};
-/// Of a log's end that a host tells.
+/// A longer end of a log that a host tells is cut.
 constexpr std::size_t most_log_bytes = 16'384;
 
 asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string name) {

@@ -314,7 +314,7 @@ struct NodeStream {
 };
 BOOST_DESCRIBE_STRUCT(NodeStream, (), (agent, started_ns, domain_xml))
 
-/// What a host process tells its coordinator once a second, unasked.
+/// Counters that a host process tells its coordinator once a second, unasked.
 struct HostCounters {
   static constexpr const char* type = "counters";
   /// How long the threads of each node that has started have been ready to run while others had the cores.

@@ -29,7 +29,7 @@
 namespace virtrain::vmctl {
 namespace {
 
-/// Of a node's console, in error messages.
+/// Error messages have this much of a console's end.
 constexpr std::size_t most_console_bytes = 3000;
 /// In memory, and gone with the guest.
 constexpr const char* guest_cache_home = "/run/virtrain-cache";

@@ -26,7 +26,7 @@ class MadeNodes {
   void make_networks();
   NodeStream start(NodeId node);
   NodeCounters counters(NodeId node);
-  /// Of those that have started and are not being removed.
+  /// Adds those of nodes that have started and are not being removed.
   void add_waiting_times(HostCounters& counters);
   LastWords last_words(NodeId node) const;
   /// kill -9 of a VM's QEMU; returns when it is gone.

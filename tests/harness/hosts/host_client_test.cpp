@@ -194,6 +194,19 @@ TEST_CASE("counters come once a second, and reading them asks nothing of the hos
   CHECK(framed.client().look().waiting.at(7) == 9s);  // of a host that is gone they stay
 }
 
+TEST_CASE("counters that cannot be end the connection") {
+  ignore_broken_pipes();
+  Fake fake;
+  fake.host.let_wait(7, -1ns);
+  FramedHost framed(fake.host);
+  try {
+    while (true) { framed.client().fingerprint(); }
+  } catch (const Error& error) {
+    CHECK_THAT(error.what(), Contains("'counters.waiting' must be times that are not negative"));
+  }
+  CHECK(framed.client().look().waiting.empty());
+}
+
 TEST_CASE("a thread with a loop waits for no host") {
   Fake fake;
   FramedHost framed(fake.host);
