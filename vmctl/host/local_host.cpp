@@ -250,7 +250,7 @@ std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits
 }
 
 void LocalHost::check_guest(const GuestSpec& guest) {
-  if (!guest.is_mirror()) { inspect_cloud_image(guest.image); }
+  look_at_image(guest.image);
   if (guest.cpu_model != host_cpu_model) { check_cpu_model(guest.cpu_model, root_); }
 }
 
@@ -412,16 +412,18 @@ void LocalHost::end(bool stored) {
 
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {
   auto& state = run().state;
+  const auto cancelled = [this] { return cancelled_.load(); };
+  look_at_image(spec.image);
   if (const auto said = run().lender.open_kvm_device(); !said.empty()) { log::warning(said); }
   if (state.vm_host && spec.texts.empty()) {
-    choose_image(*state.vm_host, spec.image);
+    choose_image(*state.vm_host, spec.image, cancelled);
   } else {
     state.vm_host.reset();  // no VM of the old image runs any more
-    state.vm_host = prepare_vm_host(state, spec, [this] { return cancelled_.load(); });
+    state.vm_host = prepare_vm_host(state, spec, cancelled);
   }
   const auto& host = *state.vm_host;
   return {host.image.hash,
-          host.cloud_image ? host.cloud_image->file.string() : mirror_image,
+          spec.image,
           host.image.kernel_version,
           host.image.from_cache,
           host.virtualization,

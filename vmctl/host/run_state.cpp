@@ -2,11 +2,13 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "vmctl/guest/cloud/image_copy.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/process/paths.h"
 
 namespace virtrain::vmctl {
@@ -32,9 +34,21 @@ std::string guest_program(const std::filesystem::path& program) {
   return "/usr/bin/" + program.filename().string();
 }
 
-void choose_image(VmHost& host, const std::string& image) {
+void look_at_image(const std::string& image) {
+  const AsUser caller(calling_user());
+  if (image != mirror_image) { inspect_cloud_image(image, works_for_another()); }
+}
+
+void choose_image(VmHost& host, const std::string& image, const Cancelled& cancelled) {
   host.cloud_image.reset();
-  if (image != mirror_image) { host.cloud_image = inspect_cloud_image(image); }
+  if (image == mirror_image) { return; }
+  if (!works_for_another()) {
+    host.cloud_image = inspect_cloud_image(image);
+    return;
+  }
+  auto copy = copy_image(image, cache_dir(), cancelled);
+  host.cloud_image = inspect_cloud_image(copy.file);
+  host.cloud_image->hold = std::move(copy.hold);
 }
 
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled) {
@@ -61,7 +75,7 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancell
     }
   }
   host.image = build_mirror_image(mirror, [](std::string_view line) { log::info(line); });
-  choose_image(host, spec.image);
+  choose_image(host, spec.image, cancelled);
   end_if(cancelled, "prepare this host");
   const auto verdict = probe_kvm(host.image.kernel, mirror.cache_dir);
   host.virtualization = verdict.virtualization;

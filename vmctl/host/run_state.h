@@ -56,6 +56,9 @@ struct RunState {
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled);
 /// Chooses the image of VMs that are made from now on; running ones keep theirs.
-void choose_image(VmHost& host, const std::string& image);
+void choose_image(VmHost& host, const std::string& image, const Cancelled& cancelled);
+/// Throws Error(host_unable) for an image that VMs cannot boot from, or that is not the calling user's to
+/// read.
+void look_at_image(const std::string& image);
 
 }  // namespace virtrain::vmctl

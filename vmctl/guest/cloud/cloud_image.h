@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string>
 
+#include "common/files/unique_fd.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace virtrain::vmctl {
@@ -14,11 +16,12 @@ struct CloudImage {
   std::string format;               ///< "qcow2" or "raw"
   std::string hash;                 ///< of its content, as far as a look at its size and times can tell
   std::uint64_t virtual_bytes = 0;  ///< of the disk that a guest sees
+  std::shared_ptr<const UniqueFd> hold = {};  ///< of a copy, see ImageCopy
 };
 
 /// Throws Error(host_unable) for what is no disk image, takes bytes of other files, is encrypted, or that
-/// QEMU's user cannot read.
-CloudImage inspect_cloud_image(const std::filesystem::path& file);
+/// QEMU's user cannot read (unless it is to be copied).
+CloudImage inspect_cloud_image(const std::filesystem::path& file, bool to_be_copied = false);
 
 /// A copy of the image that takes one VM's writes; a few hundred KiB at first.
 void make_overlay(const CloudImage& image, const std::filesystem::path& overlay);

@@ -85,12 +85,6 @@ fs::path lock_of(const fs::path& images, const std::string& name) {
   return locks_of_images(images) / name;
 }
 
-/// From now on nobody prunes it; who does so just now is waited for.
-std::shared_ptr<const UniqueFd> hold_image(const fs::path& images, const std::string& hash) {
-  constexpr std::chrono::seconds pruning{60};
-  return std::make_shared<const UniqueFd>(lock_file(lock_of(images, hash), LockKind::shared, pruning));
-}
-
 nlohmann::json read_manifest(const fs::path& folder) {
   return parse_json(read_file(folder / "manifest.json").value_or("{}"),
                     "read " + (folder / "manifest.json").string(), ErrorCode::io);
@@ -147,34 +141,8 @@ std::optional<GuestImage> find_image(const fs::path& images, const std::string& 
 
 /// As content_hash() names images.
 bool is_hash(const std::string& name) {
-  constexpr std::size_t length = 32;
-  return name.size() == length && name.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
-
-/// Old images go once there are several newer ones, unless a run uses them; an hour's grace for what was
-/// used.
-void prune(const fs::path& images) {
-  constexpr std::size_t keep = 3;
-  std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  for (const auto& folder : entries_of(images)) {
-    if (is_hash(folder.filename().string()) || fs::exists(folder / "manifest.json")) {
-      found.emplace_back(fs::last_write_time(folder), folder);
-    }
-  }
-  std::sort(found.rbegin(), found.rend());
-  const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  std::error_code ignored;
-  for (std::size_t i = keep; i < found.size(); ++i) {
-    const auto& [used, folder] = found[i];
-    if (used >= grace) { continue; }
-    if (try_lock_file(lock_of(images, folder.filename()), LockKind::exclusive)) {
-      fs::remove_all(folder, ignored);
-    }
-  }
-  for (const auto& key : entries_of(images / "keys")) {
-    const auto hash = read_value(key);
-    if (!hash || hash->empty() || !fs::exists(images / *hash, ignored)) { fs::remove(key, ignored); }
-  }
+  return name.size() == length_of_image_hash &&
+         name.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 /// Hash of what is in the image: the same inputs give the same name wherever and whenever they are built.
@@ -191,17 +159,8 @@ std::string content_hash(const Inputs& inputs, const std::vector<std::string>& p
     text += "\n" + file.string() + " " + sha256_of_file(file);
   }
   for (const auto& file : needs.unpackaged_files) { text += "\n" + file + " " + sha256_of_file(file); }
-  return sha256(text + made_for(inputs.spec)).substr(0, 32);
+  return sha256(text + made_for(inputs.spec)).substr(0, length_of_image_hash);
 }
-
-/// Removes the work folder whatever happens.
-struct WorkFolder {
-  fs::path path;
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 /// Makes the written data outlast a power cut.
 void sync_file(const fs::path& path) {
@@ -260,7 +219,7 @@ GuestImage build(const Inputs& inputs, const fs::path& images, const ImageProgre
     fs::remove_all(images / hash, ignored);
     fs::rename(built.folder, images / hash);
   }
-  prune(images);
+  prune_images(images);
   return load_image(images / hash, hold_image(images, hash));
 }
 
@@ -295,6 +254,35 @@ void carry_driver(MirrorSpec& spec, const GuestDriver& driver) {
   spec.symlinks.insert(driver.symlinks.begin(), driver.symlinks.end());
   spec.texts.insert(driver.texts.begin(), driver.texts.end());
   spec.depends_on.push_back(driver.kernel_module);
+}
+
+std::shared_ptr<const UniqueFd> hold_image(const fs::path& images, const std::string& hash) {
+  constexpr std::chrono::seconds pruning{60};
+  return std::make_shared<const UniqueFd>(lock_file(lock_of(images, hash), LockKind::shared, pruning));
+}
+
+void prune_images(const fs::path& images) {
+  constexpr std::size_t keep = 3;
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  for (const auto& folder : entries_of(images)) {
+    if (is_hash(folder.filename().string()) || fs::exists(folder / "manifest.json")) {
+      found.emplace_back(fs::last_write_time(folder), folder);
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  const auto grace = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  std::error_code ignored;
+  for (std::size_t i = keep; i < found.size(); ++i) {
+    const auto& [used, folder] = found[i];
+    if (used >= grace) { continue; }
+    if (try_lock_file(lock_of(images, folder.filename()), LockKind::exclusive)) {
+      fs::remove_all(folder, ignored);
+    }
+  }
+  for (const auto& key : entries_of(images / "keys")) {
+    const auto hash = read_value(key);
+    if (!hash || hash->empty() || !fs::exists(images / *hash, ignored)) { fs::remove(key, ignored); }
+  }
 }
 
 fs::path locks_of_images(const fs::path& images) {

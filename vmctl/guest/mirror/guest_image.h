@@ -48,6 +48,23 @@ struct GuestDriver;
 /// The image's guests get the host's GPU driver too.
 void carry_driver(MirrorSpec& spec, const GuestDriver& driver);
 
+/// Digits of an image's digest in the name of its folder in the cache.
+inline constexpr std::size_t length_of_image_hash = 32;
+/// From now on nobody prunes it; who does so just now is waited for.
+std::shared_ptr<const UniqueFd> hold_image(const std::filesystem::path& images, const std::string& hash);
+/// Old images go once there are several newer ones, unless a run uses them; an hour's grace for what was
+/// used.
+void prune_images(const std::filesystem::path& images);
+
+/// Removes the work folder whatever happens.
+struct WorkFolder {
+  std::filesystem::path path;
+  ~WorkFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
 /// Where the locks of a cache's images lie; made if absent.
 std::filesystem::path locks_of_images(const std::filesystem::path& images);
 /// Name of the lock that whoever builds an image has.
