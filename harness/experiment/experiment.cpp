@@ -35,23 +35,6 @@ std::string make_experiment_id() {
                      fmt::gmtime(static_cast<std::time_t>(wall_ns() / 1'000'000'000)), device() & 0xffffff);
 }
 
-std::vector<std::string> resources_of(const Plan& plan) {
-  std::set<std::string> names;
-  for (const auto& placement : plan.placements) {
-    for (const auto& tenant : placement.tenants) {
-      for (const auto& node : tenant.nodes) {
-        for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
-        for (const auto& device : node.devices) {
-          names.insert("device:" + device.grant.address);
-          // How a card is set is so for all of its vGPUs.
-          if (is_made_for_each_vm(device.grant)) { names.insert("device:" + card_of(device.grant)); }
-        }
-      }
-    }
-  }
-  return {names.begin(), names.end()};
-}
-
 results::Experiment experiment_record(const Scenario& scenario, const Plan& plan,
                                       const ExperimentOptions& options, const std::string& id,
                                       std::map<std::string, std::string> fingerprint) {

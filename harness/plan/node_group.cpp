@@ -43,6 +43,23 @@ bool lends_nvidia_devices(const Plan& plan) {
   return false;
 }
 
+std::vector<std::string> resources_of(const Plan& plan) {
+  std::set<std::string> names;
+  for (const auto& placement : plan.placements) {
+    for (const auto& tenant : placement.tenants) {
+      for (const auto& node : tenant.nodes) {
+        for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
+        for (const auto& device : node.devices) {
+          names.insert("device:" + device.grant.address);
+          // How a card is set is so for all of its vGPUs.
+          if (is_made_for_each_vm(device.grant)) { names.insert("device:" + card_of(device.grant)); }
+        }
+      }
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
 std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment) {
   std::vector<vmctl::DeviceGrant> grants;
   for (const auto& tenant : placement.tenants) {

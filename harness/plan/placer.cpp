@@ -24,8 +24,6 @@ namespace {
 /// Memory of a CPU rank with the smallest batch: parameters, gradients, momentum, and the libraries (seen:
 /// 350 MiB alone, 350-440 MiB with others).
 constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
-/// The default of virtrain-stress for a file, so that loads in VMs and on bare metal cover the same.
-constexpr std::uint64_t scratch_disk_bytes = 1ULL << 30;
 
 std::string hostname_of(std::size_t tenant, std::size_t node) {
   return fmt::format("t{}n{}", tenant + 1, node + 1);
@@ -137,7 +135,7 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
       auto node = make_node(out.tenants.size(), n, index);
       node.memory_bytes = wanted.guest.memory_bytes;
       node.limits = tenant.limits;
-      if (tenant.scratch_disk) { node.scratch_bytes = scratch_disk_bytes; }
+      if (tenant.scratch_disk) { node.scratch_bytes = vmctl::most_scratch_bytes; }
       placed.nodes.push_back(std::move(node));
     }
     out.tenants.push_back(std::move(placed));

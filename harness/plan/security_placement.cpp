@@ -119,7 +119,7 @@ void place_security(const Scenario& scenario, const vmctl::Inventory& inventory,
   plan.placements.push_back(placer.place(wanted, in_vms));
   const auto tenants = plan.placements.size() - 1;
   for (auto& tenant : plan.placements.back().tenants) {
-    for (auto& node : tenant.nodes) { node.planted_channel = "org.virtrain.planted." + node.hostname; }
+    for (auto& node : tenant.nodes) { node.planted_channel = vmctl::planted_channel_of(node); }
   }
   std::optional<std::size_t> with_device, with_peers;
   if (in_vms && scenario.devices.kind != DeviceKind::none) {

@@ -6,6 +6,7 @@
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "vmctl/host/judge.h"
 
 namespace virtrain::test {
 namespace {
@@ -70,6 +71,15 @@ vmctl::Inventory FakeHost::small_inventory() {
   inventory.other_devices.push_back(std::move(device));
   return inventory;
 }
+
+namespace {
+
+/// Whoever is to be refused what a run has not acquired asks a LocalHost.
+std::vector<std::string> all_resources() {
+  return {"core:0", "core:1", "core:2", "core:3", "device:0000:65:00.0"};
+}
+
+}  // namespace
 
 void FakeHost::enter(const std::string& method) {
   std::unique_lock lock(mutex_);
@@ -209,7 +219,8 @@ std::filesystem::path FakeHost::begin(const vmctl::RunSpec& run) {
   return folder_;
 }
 
-void FakeHost::acquire(const std::vector<std::string>&) {
+void FakeHost::acquire(const std::vector<std::string>& resources) {
+  vmctl::judge_resources(small_inventory(), resources);
   enter("acquire");
   note("resources");
 }
@@ -222,6 +233,7 @@ void FakeHost::end(bool stored) {
 }
 
 vmctl::ImageFacts FakeHost::make_image(const vmctl::ImageSpec& spec) {
+  vmctl::judge_image(spec);
   enter("make_image");
   return {"0123", spec.image, "6.1.0", true, Virtualization::kvm, ""};
 }
@@ -238,6 +250,7 @@ void FakeHost::keep_services_away(const std::vector<vmctl::DeviceGrant>&) {
 }
 
 std::size_t FakeHost::lend(const std::vector<vmctl::DeviceGrant>& grants, const vmctl::CardSettings&) {
+  vmctl::judge_lending(small_inventory(), all_resources(), grants);
   enter("lend");
   for (const auto& grant : grants) { note("device " + grant.address); }
   return grants.size();
@@ -269,6 +282,7 @@ std::vector<std::string> FakeHost::end_lending() {
 }
 
 vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
+  vmctl::judge_nodes(small_inventory(), all_resources(), spec);
   enter("plan_nodes");
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;

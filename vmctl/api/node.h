@@ -199,6 +199,14 @@ BOOST_DESCRIBE_STRUCT(NodeSpec, (),
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";
 
+/// Name of the port that is planted beside it.
+inline std::string planted_channel_of(const NodeSpec& node) {
+  return "org.virtrain.planted." + node.hostname;
+}
+
+/// Largest disk for loads: the default of virtrain-stress for a file, so that loads in VMs and on bare metal
+/// cover the same.
+inline constexpr std::uint64_t most_scratch_bytes = 1ULL << 30;
 /// Serial number of that disk, by which a guest tells it from others.
 inline constexpr const char* scratch_serial = "virtrain-scratch";
 

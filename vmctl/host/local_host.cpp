@@ -17,6 +17,7 @@
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/host/judge.h"
 #include "vmctl/host/security_probes.h"
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
@@ -26,6 +27,7 @@
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"
 #include "vmctl/machine/record.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/process/containment.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
@@ -112,12 +114,14 @@ struct LocalHost::Run {
   RunState state;
   DeviceLender lender;
   PlantedFiles planted = {};
-  std::vector<std::string> resources = {};
+  const std::shared_ptr<const Inventory> inventory;  ///< as it was when the run began
+  std::vector<std::string> resources = {};           ///< that it has acquired
 
-  explicit Run(const RunSpec& spec)
+  Run(const RunSpec& spec, std::shared_ptr<const Inventory> known)
       : state{spec, journal, this_process(spec.experiment, spec.results_db),
               state_dir() / "logs" / spec.experiment, find_programs(spec.programs)},
-        lender(journal, state.owner, spec.may_change_host) {
+        lender(journal, state.owner, spec.may_change_host),
+        inventory(std::move(known)) {
     living.take({experiment_claim + spec.experiment}, "");
   }
 
@@ -131,7 +135,7 @@ struct LocalHost::Run {
       claims->take(names, fmt::format("experiment {} (pid {}, state in {})", state.spec.experiment,
                                       state.owner.pid, state_dir().string()));
     } catch (const Error&) {
-      journal.release(state.owner, resources);
+      journal.release(state.owner, std::exchange(resources, {}));
       throw;
     }
   }
@@ -175,6 +179,7 @@ std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenan
   if (tenant >= group.tenants.size() || node >= group.tenants[tenant].size()) {
     throw Error("plan a domain", ErrorCode::protocol, "the group has no such node");
   }
+  judge_group(group);
   if (!cpu_traits_) { cpu_traits_ = cpu_traits(load_machine(root_), qemu_version(root_)); }
   return vmctl::planned_xml(group, tenant, node, number, emulated, *cpu_traits_);
 }
@@ -189,6 +194,7 @@ std::string LocalHost::nccl_topology_of(const std::string& domain_xml) {
 }
 
 std::string LocalHost::domain_xml_of(const std::string& domain) {
+  judge_name("domain", domain);
   return connect_libvirt(reachable_libvirt())->domain_description(domain);
 }
 
@@ -197,17 +203,23 @@ fs::path LocalHost::log_root() {
 }
 
 void LocalHost::record(const fs::path& folder) {
+  judge_path("folder", folder.string());
+  const AsUser caller(calling_user());
   record_host(folder);
 }
 
 /// Judged is what this host itself has read, whatever the caller was told or says.
-const Inventory& LocalHost::known_inventory() {
-  if (!inventory_) { inventory(false); }
-  return *inventory_;
+std::shared_ptr<const Inventory> LocalHost::known_inventory() {
+  {
+    const std::scoped_lock lock(inventory_mutex_);
+    if (inventory_) { return inventory_; }
+  }
+  inventory(false);
+  return known_inventory();
 }
 
 std::vector<Finding> LocalHost::examine(HostMode mode) {
-  return examine_host(known_inventory(), mode);
+  return examine_host(*known_inventory(), mode);
 }
 
 std::vector<CheckDescription> LocalHost::checks() {
@@ -217,8 +229,10 @@ std::vector<CheckDescription> LocalHost::checks() {
 }
 
 std::vector<Finding> LocalHost::examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) {
-  return demands ? vmctl::examine_devices(known_inventory(), *demands, root_)
-                 : vmctl::examine_devices(known_inventory(), root_);
+  const auto known = known_inventory();
+  if (!demands) { return vmctl::examine_devices(*known, root_); }
+  judge_demands(*known, *demands);
+  return vmctl::examine_devices(*known, *demands, root_);
 }
 
 Privileges LocalHost::privileges() {
@@ -230,6 +244,7 @@ std::string LocalHost::lacks_user_namespaces() {
 }
 
 std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits& limits) {
+  judge_limits(limits);
   std::vector<std::string> reasons;
   const auto add = [&](std::string why) {
     if (!why.empty()) { reasons.push_back(std::move(why)); }
@@ -250,30 +265,33 @@ std::vector<std::string> LocalHost::lacks_limits(NodeKind kind, const NodeLimits
 }
 
 void LocalHost::check_guest(const GuestSpec& guest) {
+  judge_guest(guest);
   look_at_image(guest.image);
   if (guest.cpu_model != host_cpu_model) { check_cpu_model(guest.cpu_model, root_); }
 }
 
 fs::path LocalHost::begin(const RunSpec& spec) {
   if (run_) { throw Error("begin a run", ErrorCode::protocol, "another one is under way"); }
-  if (!is_experiment_id(spec.experiment)) {
-    throw Error("begin a run", ErrorCode::protocol,
-                "'" + excerpt(spec.experiment, 64) + "' is not the id of an experiment");
-  }
+  judge_run(spec, works_for_another());
   cancelled_ = false;
-  run_ = std::make_unique<Run>(spec);
+  run_ = std::make_unique<Run>(spec, known_inventory());
   return run_->state.log_dir;
 }
 
 void LocalHost::keep_services_away(const std::vector<DeviceGrant>& grants) {
+  judge_grants(*run().inventory, run().resources, grants);
   run().lender.keep_services_away(grants);
 }
 
 std::size_t LocalHost::lend(const std::vector<DeviceGrant>& grants, const CardSettings& cards) {
+  judge_lending(*run().inventory, run().resources, grants);
+  judge_settings(cards.gpu);
   return run().lender.lend(grants, cards, [this] { return cancelled_.load(); });
 }
 
 void LocalHost::set(const std::vector<DeviceGrant>& grants, const DeviceSettings& wanted) {
+  judge_grants(*run().inventory, run().resources, grants);
+  judge_settings(wanted);
   run().lender.set(grants, wanted);
 }
 
@@ -286,12 +304,15 @@ std::vector<std::string> LocalHost::end_lending() {
 }
 
 bool LocalHost::lift_quarantine(const std::string& address) {
+  judge_name("address", address);
   return LeaseJournal().lift_quarantine(address);
 }
 
 Inventory LocalHost::inventory(bool with_users) {
-  inventory_ = read_inventory(with_users);
-  return *inventory_;
+  const auto read = std::make_shared<const Inventory>(read_inventory(with_users));
+  const std::scoped_lock lock(inventory_mutex_);
+  inventory_ = read;
+  return *read;
 }
 
 Inventory LocalHost::read_inventory(bool with_users) const {
@@ -362,6 +383,7 @@ std::string LocalHost::lacks_system_libvirt() {
 }
 
 CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
+  judge_program(trainer);
   CudaHost host;
   host.trainer = trouble([&] {
     const auto program = sibling_program(trainer).string();
@@ -383,19 +405,44 @@ CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
 // --- a run
 
 void LocalHost::acquire(const std::vector<std::string>& resources) {
-  run().resources = resources;
+  if (!run().resources.empty()) {
+    throw Error("acquire cores and devices", ErrorCode::protocol, "the run has its own");
+  }
+  judge_resources(*run().inventory, resources);
   run().journal.acquire(run().state.owner, resources);
+  run().resources = resources;
   run().claim();
   constexpr unsigned passable_by_qemu = 0711;
   const auto& logs = run().state.log_dir;
   for (const auto& folder : {logs.parent_path(), logs}) { make_own_folder(folder, passable_by_qemu); }
 }
 
-void LocalHost::end(bool stored) {
+/// A coordinator may end a run of which it has left something.
+std::vector<std::string> LocalHost::undo_all() {
+  std::vector<std::string> failures;
+  std::map<NodeGroupId, std::shared_ptr<MadeNodes>> groups;
   {
     const std::scoped_lock lock(groups_mutex_);
-    groups_.clear();
+    groups.swap(groups_);
   }
+  for (const auto& [id, nodes] : groups) {
+    const auto left = nodes->remove().left;
+    failures.insert(failures.end(), left.begin(), left.end());
+  }
+  try {
+    run().planted.remove(run().state);
+  } catch (const std::exception& error) { failures.emplace_back(error.what()); }
+  const auto kept = run().lender.end();
+  failures.insert(failures.end(), kept.begin(), kept.end());
+  return failures;
+}
+
+void LocalHost::end(bool stored) {
+  run();
+  for (const auto& reason : undo_all()) {
+    log::error("not undone at the end of the run; run: virtrain clean", {{"reason", reason}});
+  }
+  const std::scoped_lock replacing(run_mutex_);
   run().state.vm_host.reset();
   try {
     if (stored) {
@@ -413,13 +460,19 @@ void LocalHost::end(bool stored) {
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {
   auto& state = run().state;
   const auto cancelled = [this] { return cancelled_.load(); };
+  judge_image(spec);
   look_at_image(spec.image);
   if (const auto said = run().lender.open_kvm_device(); !said.empty()) { log::warning(said); }
   if (state.vm_host && spec.texts.empty()) {
     choose_image(*state.vm_host, spec.image, cancelled);
   } else {
-    state.vm_host.reset();  // no VM of the old image runs any more
-    state.vm_host = prepare_vm_host(state, spec, cancelled);
+    {
+      const std::scoped_lock replacing(run_mutex_);
+      state.vm_host.reset();  // no VM of the old image runs any more
+    }
+    auto made = prepare_vm_host(state, spec, cancelled);
+    const std::scoped_lock replacing(run_mutex_);
+    state.vm_host = std::move(made);
   }
   const auto& host = *state.vm_host;
   return {host.image.hash,
@@ -432,9 +485,9 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
 }
 
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
+  judge_nodes(*run().inventory, run().resources, spec);
   auto nodes = std::make_shared<MadeNodes>(run().state, spec);
   NodeGroup group{0, nodes->facts()};
-  if (group.nodes.empty()) { throw Error("plan nodes", ErrorCode::protocol, "there are none"); }
   group.id = group.nodes.front().id;
   const std::scoped_lock lock(groups_mutex_);
   groups_[group.id] = std::move(nodes);
@@ -473,7 +526,14 @@ std::shared_ptr<MadeNodes> LocalHost::group_of(NodeId node) const {
 
 // --- what is looked at while nodes run
 
+GuestTopology LocalHost::check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                                        const std::string& peers) {
+  judge_functions(guest);
+  return group_of(node)->check_topology(node, guest, peers);
+}
+
 void LocalHost::watch_devices(const std::vector<std::string>& addresses) {
+  judge_addresses(*known_inventory(), addresses);
   const std::scoped_lock lock(watch_mutex_);
   watch_.emplace(addresses, root_);
 }
@@ -505,6 +565,7 @@ DeviceEvidence LocalHost::watched() {
 // --- probes of security
 
 std::vector<fs::path> LocalHost::plant(const Canary& canary) {
+  judge_canaries({canary});
   return run().planted.plant(run().state, canary);
 }
 
@@ -513,11 +574,15 @@ void LocalHost::remove_planted() {
 }
 
 std::uint64_t LocalHost::plant_in_memory(const Canary& canary) {
+  judge_canaries({canary});
   return run().planted.plant_in_memory(canary);
 }
 
 SearchReport LocalHost::search_leftovers(const std::vector<Canary>& canaries, const Canary& control) {
-  return vmctl::search_leftovers(run().state, canaries, control);
+  auto& state = run().state;
+  judge_canaries(canaries);
+  judge_canaries({control});
+  return vmctl::search_leftovers(state, canaries, control);
 }
 
 ModeReport LocalHost::check_modes() {
@@ -527,6 +592,8 @@ ModeReport LocalHost::check_modes() {
 // --- what killed runs have left
 
 Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& experiment) {
+  judge_libvirt(libvirt);
+  if (!experiment.empty()) { judge_experiments({experiment}); }
   cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
   if (!experiment.empty()) {
     // Network namespaces and cgroups have the end of an experiment's id in their names, and no more of it.
@@ -555,6 +622,7 @@ Cleaned LocalHost::clean() {
 }
 
 void LocalHost::forget(const std::vector<std::string>& experiments) {
+  judge_experiments(experiments);
   if (!cleaning_) { return; }
   for (const auto& owner : cleaning().forgettable) {
     if (contains(experiments, owner.experiment)) { cleaning().journal.release_all(owner); }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
 #include <vector>
 
@@ -60,14 +61,15 @@ class LocalHost final : public Host {
   NodeGroup plan_nodes(const NodeGroupSpec& spec) override;
   void make_networks(NodeGroupId group) override { this->group(group)->make_networks(); }
   NodeStream start(NodeId node) override { return group_of(node)->start(node); }
-  NodeCounters counters(NodeId node) override { return group_of(node)->counters(node); }
+  NodeCounters counters(NodeId node) override {
+    const std::shared_lock reading(run_mutex_);
+    return group_of(node)->counters(node);
+  }
   LastWords last_words(NodeId node) override { return group_of(node)->last_words(node); }
   void kill(NodeId node) override { group_of(node)->kill(node); }
   void await_end(NodeId node) override { group_of(node)->await_end(node); }
   GuestTopology check_topology(NodeId node, const std::vector<PciFunction>& guest,
-                               const std::string& peers) override {
-    return group_of(node)->check_topology(node, guest, peers);
-  }
+                               const std::string& peers) override;
   Removal remove(NodeGroupId group) override { return this->group(group)->remove(); }
 
   HostCounters look() override;
@@ -94,14 +96,18 @@ class LocalHost final : public Host {
   Cleaning& cleaning() const;
   std::shared_ptr<MadeNodes> group(NodeGroupId id) const;
   std::shared_ptr<MadeNodes> group_of(NodeId node) const;
+  std::vector<std::string> undo_all();
   Inventory read_inventory(bool with_users) const;
-  const Inventory& known_inventory();
+  std::shared_ptr<const Inventory> known_inventory();
 
   const std::filesystem::path root_;
   std::optional<CpuTraits> cpu_traits_;
-  std::optional<Inventory> inventory_;  ///< as it was last read
+  std::mutex inventory_mutex_;
+  std::shared_ptr<const Inventory> inventory_;  ///< as it was last read
   std::atomic<bool> cancelled_ = false;
   std::unique_ptr<Run> run_;
+  /// Shared by counters(), which come at any time; whoever ends the run or replaces its image has it alone.
+  std::shared_mutex run_mutex_;
   mutable std::mutex groups_mutex_;  ///< counters are read while others are made and removed
   std::map<NodeGroupId, std::shared_ptr<MadeNodes>> groups_;
   std::mutex watch_mutex_;

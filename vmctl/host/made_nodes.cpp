@@ -71,6 +71,10 @@ bool make_scratch_file(const std::string& file, std::uint64_t bytes) {
   return static_cast<bool>(UniqueFd(::open(file.c_str(), O_WRONLY | O_DIRECT | O_CLOEXEC | O_NOFOLLOW)));
 }
 
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error("answer the coordinator", ErrorCode::protocol, why);
+}
+
 /// Cores, memory and NUMA node of everything that a node stands for.
 void take_room(NodeFacts& node, const NodeSpec* first, const NodeSpec* end) {
   std::set<int> cores;
@@ -157,11 +161,18 @@ std::vector<NodeFacts> MadeNodes::facts() const {
 
 const MadeNodes::Node& MadeNodes::at(NodeId node) const {
   // They are numbered one after the other.
-  return nodes_.at(static_cast<std::size_t>(node - nodes_.front().facts.id));
+  const auto index = node - nodes_.front().facts.id;
+  if (index < 0 || index >= std::ssize(nodes_)) { refuse(fmt::format("there is no node {}", node)); }
+  return nodes_[static_cast<std::size_t>(index)];
 }
 
 MadeNodes::Node& MadeNodes::at(NodeId node) {
-  return nodes_.at(static_cast<std::size_t>(node - nodes_.front().facts.id));
+  return const_cast<Node&>(std::as_const(*this).at(node));
+}
+
+VmHost& MadeNodes::vm_host() const {
+  if (!is_vm() || !run_.vm_host) { refuse("VMs have no image yet, and other nodes none"); }
+  return *run_.vm_host;
 }
 
 std::optional<NicKind> MadeNodes::vm_nic(const Node& node) const {
@@ -178,12 +189,14 @@ std::int64_t MadeNodes::journal(EffectKind kind, const std::string& name) {
 // --- making
 
 void MadeNodes::make_networks() {
+  if (was_removed_ || !made_networks_.empty()) { refuse("its networks were made already"); }
+  if (is_vm()) { vm_host(); }
   for (const auto& network : networks_) {
     if (network.name.empty()) { continue; }
     const auto id = journal(network.of_libvirt ? EffectKind::network : EffectKind::bridge, network.name);
     made_networks_.emplace_back(network, id);
     if (network.of_libvirt) {
-      run_.vm_host->hypervisor->create_network({network.name, network.bridge, {run_.spec.experiment, ""}});
+      vm_host().hypervisor->create_network({network.name, network.bridge, {run_.spec.experiment, ""}});
       // Where libvirt is another host's, so is the bridge.
       const bool here = std::filesystem::exists("/sys/class/net/" + network.bridge);
       if (here && ::geteuid() == 0) { hide_host_on(network.bridge); }
@@ -196,6 +209,10 @@ void MadeNodes::make_networks() {
 
 NodeStream MadeNodes::start(NodeId id) {
   auto& node = at(id);
+  const auto is_this = [&](const auto& made) { return made.first == &node; };
+  if (was_removed_ || std::ranges::any_of(made_nodes_, is_this)) {
+    refuse(fmt::format("{} was started already", node.facts.name));
+  }
   auto stream = is_vm() ? start_vm(node) : start_slice(node);
   if (node.process) {
     const std::scoped_lock lock(waiting_mutex_);
@@ -205,14 +222,14 @@ NodeStream MadeNodes::start(NodeId id) {
 }
 
 std::optional<BootDisk> MadeNodes::boot_disk_of(const Node& node) const {
-  const auto& image = run_.vm_host->cloud_image;
+  const auto& image = vm_host().cloud_image;
   if (!image) { return std::nullopt; }
   const auto disk = (run_.log_dir / node.facts.name).string();
   return BootDisk{disk + ".qcow2", image->file, image->format, disk + "-seed.iso"};
 }
 
 DomainSpec MadeNodes::domain_of(const Node& node) const {
-  const auto& host = *run_.vm_host;
+  const auto& host = vm_host();
   VmFacts facts;
   facts.number = node.facts.id;
   facts.uuid = node.facts.uuid;
@@ -238,7 +255,7 @@ void MadeNodes::make_boot_disk(const Node& node) {
   }
   const CloudSeed seed{guest_boot(spec_.tenants[node.facts.tenant], *node.spec, vm_nic(node).has_value()),
                        node.spec->mac};
-  make_overlay(*run_.vm_host->cloud_image, disk->overlay);
+  make_overlay(*vm_host().cloud_image, disk->overlay);
   write_seed(seed, node.facts.uuid, disk->seed);
 }
 
@@ -253,7 +270,7 @@ NodeStream MadeNodes::start_vm(Node& node) {
   make_boot_disk(node);
   make_scratch_disk(node);
   const auto spec = domain_of(node);
-  auto& host = *run_.vm_host;
+  auto& host = vm_host();
   NodeStream stream;
   stream.domain_xml = domain_xml(spec);
   const auto id = journal(EffectKind::domain, node.facts.name);
@@ -363,7 +380,7 @@ NodeCounters MadeNodes::counters(NodeId id) {
   const auto& node = at(id);
   NodeCounters out;
   if (is_vm()) {
-    out.domain = run_.vm_host->hypervisor->domain_stats(node.facts.name);
+    out.domain = vm_host().hypervisor->domain_stats(node.facts.name);
     for (const auto& nic : out.domain->nics) {
       out.network_rx_bytes += nic.rx_bytes;
       out.network_tx_bytes += nic.tx_bytes;
@@ -444,7 +461,7 @@ GuestTopology MadeNodes::check_topology(NodeId id, const std::vector<PciFunction
 
 void MadeNodes::remove_domain(const std::string& name, Removal& removal) {
   try {
-    return run_.vm_host->hypervisor->destroy_domain(name);
+    return vm_host().hypervisor->destroy_domain(name);
   } catch (const Error& error) {
     if (run_.spec.mode != HostMode::system) {  // whose QEMUs end with this run
       throw Error("remove " + name, ErrorCode::io, error.what());
@@ -452,10 +469,10 @@ void MadeNodes::remove_domain(const std::string& name, Removal& removal) {
     removal.restarts.emplace_back(error.what());
   }
   // The daemon may have gone in the meantime while QEMU runs on: bring one back and ask again.
-  auto& daemon = run_.vm_host->daemon;
+  auto& daemon = vm_host().daemon;
   auto again = std::make_unique<LibvirtDaemon>(system_libvirt, run_.spec.may_change_host);
   if (!daemon || again->started_by_us()) { daemon = std::move(again); }
-  run_.vm_host->hypervisor->destroy_domain(name);
+  vm_host().hypervisor->destroy_domain(name);
 }
 
 void MadeNodes::remove_node(Node& node, Removal& removal) {
@@ -474,7 +491,7 @@ void MadeNodes::remove_node(Node& node, Removal& removal) {
 
 void MadeNodes::remove_network(const Network& network) {
   if (network.of_libvirt) {
-    run_.vm_host->hypervisor->destroy_network(network.name);
+    vm_host().hypervisor->destroy_network(network.name);
   } else {
     destroy_bridge(network.name);
   }
@@ -487,6 +504,7 @@ void MadeNodes::strike_off(const std::string& name, std::int64_t journal_id, Rem
 }
 
 Removal MadeNodes::remove() {
+  was_removed_ = true;
   Removal removal;
   {
     const std::scoped_lock lock(waiting_mutex_);

@@ -61,6 +61,8 @@ class MadeNodes {
   Node plan_node(std::size_t tenant, std::size_t placed);
   const Node& at(NodeId node) const;
   Node& at(NodeId node);
+  /// Error(protocol) where there is none.
+  VmHost& vm_host() const;
   std::optional<NicKind> vm_nic(const Node& node) const;
   std::optional<BootDisk> boot_disk_of(const Node& node) const;
   DomainSpec domain_of(const Node& node) const;
@@ -89,6 +91,7 @@ class MadeNodes {
   std::vector<Node> nodes_;
   std::mutex waiting_mutex_;
   std::map<NodeId, WaitingTime> waiting_;                          ///< of the nodes' processes
+  bool was_removed_ = false;                                       ///< nothing is made any more
   std::vector<std::pair<Network, std::int64_t>> made_networks_;    ///< with journal id
   std::vector<std::pair<Node*, std::int64_t>> made_nodes_;         ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_files_;   ///< likewise

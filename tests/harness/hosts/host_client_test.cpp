@@ -51,10 +51,11 @@ NodeGroupSpec one_node() {
   NodeSpec node;
   node.hostname = "t1n1";
   node.address = "10.77.0.2/16";
+  node.mac = "52:54:00:00:00:01";
   node.cores = {0};
   node.memory_bytes = 1ULL << 30;
   NodeGroupSpec group;
-  group.guest.vcpus = 1;
+  group.guest.memory_bytes = 1ULL << 30;
   group.tenants = {{node}};
   return group;
 }

@@ -50,19 +50,19 @@ TEST_CASE("only vGPUs lack arms, those on bare metal, and each says why") {
 TEST_CASE("a vGPU has no bare metal, and the plan is refused for that") {
   const std::string devices = "{kind: vgpu, type: T4-4C}";
   try {
-    make_plan(tenants_scenario(devices, "{gpus_per_node: 1}"), host("mdev-host"), false);
+    allowed_plan(tenants_scenario(devices, "{gpus_per_node: 1}"), host("mdev-host"), false);
     FAIL("planned");
   } catch (const Error& error) {
     CHECK(exit_status(error.code()) == 4);
     CHECK_THAT(error.message(), Contains("arm bare_metal: ") && Contains("offers no CUDA"));
   }
-  CHECK(make_plan(tenants_scenario(devices, "{gpus_per_node: 1}", "[vm]"), host("mdev-host"), false)
+  CHECK(allowed_plan(tenants_scenario(devices, "{gpus_per_node: 1}", "[vm]"), host("mdev-host"), false)
             .trials.size() == 2);
 }
 
 TEST_CASE("MIG inside a passthrough guest is one tenant, and the plan says so") {
   const auto warnings = [](const std::string& devices) {
-    return join(make_plan(tenants_scenario(devices, "{gpus_per_node: 2}"), host("r750xa"), false).warnings,
+    return join(allowed_plan(tenants_scenario(devices, "{gpus_per_node: 2}"), host("r750xa"), false).warnings,
                 " ");
   };
   CHECK_THAT(warnings("{kind: passthrough, settings: {mig: on}}"),

@@ -29,7 +29,7 @@ Plan plan_with_disk(const std::string& how, const std::string& arms, bool securi
                   "tenants: [{{gpus_per_node: 1}}]}}]\narms: {}\npairs: 2\nsecurity: {}\n",
                   disk_address, how, arms, security),
       "planned.yaml");
-  return make_plan(scenario, inventory, false);
+  return allowed_plan(scenario, inventory, false);
 }
 
 TEST_CASE("a plan says what is reset or erased between tenants, and counts the way back for it") {
@@ -100,7 +100,7 @@ class PeerPlans {
                     "tenants: [{{gpus_per_node: 1}}]}}]\narms: [vm]\npairs: 1\nsecurity: true\n",
                     addresses),
         "planned.yaml");
-    const auto plan = make_plan(scenario, inventory_, false);
+    const auto plan = allowed_plan(scenario, inventory_, false);
     const auto& placement = plan.security.at(0).peer_placement;
     Addresses all;
     if (!placement) { return all; }

@@ -17,7 +17,7 @@ std::vector<vmctl::PlacedDevice> selected(const std::string& devices, const std:
           "cases: [{{name: a, tenants: [{}]}}]\narms: [vm]\n",
           devices, tenant),
       "selected.yaml");
-  return make_plan(scenario, inventory, false).placements.at(0).tenants.at(0).nodes.at(0).devices;
+  return allowed_plan(scenario, inventory, false).placements.at(0).tenants.at(0).nodes.at(0).devices;
 }
 
 TEST_CASE("parts are spread within a node too, and a card that counts has all of its parts") {

@@ -44,7 +44,7 @@ vmctl::Inventory two_sockets() {
 }
 
 Plan isolation_plan_of(const Scenario& scenario, const vmctl::Inventory& inventory) {
-  return make_plan(scenario, inventory, true);
+  return allowed_plan(scenario, inventory, true);
 }
 
 std::vector<std::string> round_of(const Plan& plan, std::int64_t pair) {
@@ -138,7 +138,7 @@ std::vector<List> devices_beside(const Plan& plan, const std::string& condition)
 
 std::vector<List> devices_of(const Scenario& scenario, const vmctl::Inventory& inventory,
                              const std::string& condition = "gemm@100%") {
-  return devices_beside(make_plan(scenario, inventory, false), condition);
+  return devices_beside(allowed_plan(scenario, inventory, false), condition);
 }
 
 }  // namespace
@@ -388,7 +388,7 @@ TEST_CASE("vCPUs get whole cores, apart or with their siblings, or no plan is ma
 TEST_CASE("the shipped scenario with whole GPUs has both on one NUMA node") {
   for (const auto& [name, victim, neighbour] : {std::tuple("r750xa", "0000:17:00.0", "0000:31:00.0"),
                                                 std::tuple("hgx-h200", "0000:18:00.0", "0000:30:00.0")}) {
-    const auto plan = make_plan(shipped("isolation-passthrough.yaml"), host(name), false);
+    const auto plan = allowed_plan(shipped("isolation-passthrough.yaml"), host(name), false);
     CHECK(plan.warnings == List{});
     CHECK(devices_beside(plan, "h2d+d2h@100%") == std::vector<List>{{victim}, {neighbour}});
     for (const auto& tenant : placement_of(plan, "vm+h2d+d2h@100%").tenants) {
@@ -399,10 +399,10 @@ TEST_CASE("the shipped scenario with whole GPUs has both on one NUMA node") {
 }
 
 TEST_CASE("the shipped scenario with vGPUs has both on one card") {
-  const auto mdev = make_plan(shipped("isolation-vgpu.yaml", "T4-4C"), host("mdev-host"), false);
+  const auto mdev = allowed_plan(shipped("isolation-vgpu.yaml", "T4-4C"), host("mdev-host"), false);
   CHECK(mdev.warnings == List{});
   CHECK(devices_beside(mdev, "hbm@50%") == std::vector<List>{{"0000:3b:00.0"}, {"0000:3b:00.0"}});
-  const auto vfio = make_plan(shipped("isolation-vgpu.yaml", "L40S-24C"), host("vendor-vfio-host"), false);
+  const auto vfio = allowed_plan(shipped("isolation-vgpu.yaml", "L40S-24C"), host("vendor-vfio-host"), false);
   CHECK(vfio.warnings == List{});
   CHECK(devices_beside(vfio, "hbm@50%") == std::vector<List>{{"0000:41:00.5"}, {"0000:41:00.6"}});
   for (const auto& tenant : placement_of(vfio, "vm+hbm@50%").tenants) {
@@ -451,7 +451,7 @@ TEST_CASE("with core, llc and node the neighbour's GPU is on the victim's NUMA n
   auto inventory = host("r750xa");
   for (auto& core : inventory.cores) { core.last_level_cache = core.numa_node; }
   for (const char* share : {"core", "llc", "node"}) {
-    const auto plan = make_plan(with_gpus(share), inventory, false);
+    const auto plan = allowed_plan(with_gpus(share), inventory, false);
     CHECK(plan.warnings == List{});
     CHECK(devices_beside(plan, "gemm@100%") == std::vector<List>{{"0000:17:00.0"}, {"0000:31:00.0"}});
     CHECK(devices_of(with_gpus(share, only("0000:17:00.0, 0000:b1:00.0, 0000:ca:00.0")), inventory) ==

@@ -67,9 +67,9 @@ const NodePlacement& node(const Plan& plan, std::size_t placement, std::size_t t
 }  // namespace
 
 TEST_CASE("arms alternate ABBA, pair by pair and case by case") {
-  const auto plan =
-      make_plan(scenario("{name: a, tenants: [{nodes: 1}]}, {name: b, scale: {nodes: [1, 2]}}", "pairs: 4\n"),
-                host(1, 8), false);
+  const auto plan = allowed_plan(
+      scenario("{name: a, tenants: [{nodes: 1}]}, {name: b, scale: {nodes: [1, 2]}}", "pairs: 4\n"),
+      host(1, 8), false);
   const std::vector<std::string> abba{"bare_metal", "vm", "vm", "bare_metal",
                                       "bare_metal", "vm", "vm", "bare_metal"};
   auto all = abba;
@@ -86,8 +86,8 @@ TEST_CASE("arms alternate ABBA, pair by pair and case by case") {
 }
 
 TEST_CASE("three arms are reversed in every second pair") {
-  const auto plan = make_plan(scenario(one_node, "pairs: 2\narms: [vm, bare_metal, bare_metal_shared]\n"),
-                              host(1, 8), false);
+  const auto plan = allowed_plan(scenario(one_node, "pairs: 2\narms: [vm, bare_metal, bare_metal_shared]\n"),
+                                 host(1, 8), false);
   CHECK(arms_of(plan) == std::vector<std::string>{"vm", "bare_metal", "bare_metal_shared",
                                                   "bare_metal_shared", "bare_metal", "vm"});
 }
@@ -95,7 +95,7 @@ TEST_CASE("three arms are reversed in every second pair") {
 TEST_CASE("with a seed the arms of each two pairs are shuffled and then reversed, the same each time") {
   auto seeded = scenario(one_node, "pairs: 40\n");
   seeded.order_seed = 7;
-  const auto plan = make_plan(seeded, host(1, 8), false);
+  const auto plan = allowed_plan(seeded, host(1, 8), false);
   const auto arms = arms_of(plan);
   std::size_t vm_first = 0;
   for (std::size_t i = 0; i < arms.size(); i += 4) {
@@ -105,15 +105,15 @@ TEST_CASE("with a seed the arms of each two pairs are shuffled and then reversed
   }
   CHECK(vm_first > 4);
   CHECK(vm_first < 16);
-  CHECK(arms_of(make_plan(seeded, host(1, 8), false)) == arms);
+  CHECK(arms_of(allowed_plan(seeded, host(1, 8), false)) == arms);
   CHECK(to_json(plan)["order_seed"] == 7);
   seeded.order_seed = 8;
-  CHECK(arms_of(make_plan(seeded, host(1, 8), false)) != arms);
+  CHECK(arms_of(allowed_plan(seeded, host(1, 8), false)) != arms);
 }
 
 TEST_CASE("nodes get cores of their own, and what is left runs QEMU's helpers") {
   const auto plan =
-      make_plan(scenario("{name: a, tenants: [{nodes: 2}, {name: other, nodes: 1}]}"), host(1, 8), false);
+      allowed_plan(scenario("{name: a, tenants: [{nodes: 2}, {name: other, nodes: 1}]}"), host(1, 8), false);
   CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1});
   CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{2, 3});
   CHECK(node(plan, 0, 1, 0).cores == std::vector<int>{4, 5});
@@ -136,24 +136,24 @@ TEST_CASE("QEMU's helpers run beside no vCPU on one physical core, as long as th
   for (const int thread : {0, 1}) {
     for (int first = 0; first < 8; first += 2) { smt.cores.push_back({first + thread, 0, first}); }
   }
-  const auto one = make_plan(scenario(one_node), smt, false);
+  const auto one = allowed_plan(scenario(one_node), smt, false);
   CHECK(node(one, 0, 0, 0).cores == std::vector<int>{0, 2});
   CHECK(node(one, 0, 0, 0).emulator_cores == std::vector<int>{4, 6, 5, 7});
-  const auto two = make_plan(scenario("{name: a, tenants: [{nodes: 2}]}"), smt, false);
+  const auto two = allowed_plan(scenario("{name: a, tenants: [{nodes: 2}]}"), smt, false);
   CHECK(node(two, 0, 0, 1).cores == std::vector<int>{4, 6});
   CHECK(node(two, 0, 0, 0).emulator_cores == std::vector<int>{1, 3, 5, 7});  // no whole core is left
   smt.leased_cores = {4};
-  CHECK(node(make_plan(scenario(one_node), smt, false), 0, 0, 0).emulator_cores == std::vector<int>{6, 7});
+  CHECK(node(allowed_plan(scenario(one_node), smt, false), 0, 0, 0).emulator_cores == std::vector<int>{6, 7});
 }
 
 TEST_CASE("no core to spare: helpers share the node's own") {
-  const auto plan = make_plan(scenario(one_node), host(1, 2), false);
+  const auto plan = allowed_plan(scenario(one_node), host(1, 2), false);
   CHECK(node(plan, 0, 0, 0).emulator_cores.empty());
 }
 
 TEST_CASE("pinning numa keeps a node's cores on one NUMA node as long as any has room") {
   const std::string three = "{name: a, tenants: [{nodes: 3}]}";
-  const auto by_numa = make_plan(scenario(three, "", "vcpus: 3, pinning: numa"), host(2, 5), false);
+  const auto by_numa = allowed_plan(scenario(three, "", "vcpus: 3, pinning: numa"), host(2, 5), false);
   CHECK(node(by_numa, 0, 0, 0).cores == std::vector<int>{0, 1, 2});
   CHECK(node(by_numa, 0, 0, 0).numa_node == 0);
   CHECK(node(by_numa, 0, 0, 1).cores == std::vector<int>{5, 6, 7});
@@ -163,7 +163,7 @@ TEST_CASE("pinning numa keeps a node's cores on one NUMA node as long as any has
   CHECK_FALSE(node(by_numa, 0, 0, 2).numa_node);
   CHECK(node(by_numa, 0, 0, 0).emulator_cores == std::vector<int>{9});
 
-  const auto in_order = make_plan(scenario(three, "", "vcpus: 3, pinning: cores"), host(2, 5), false);
+  const auto in_order = allowed_plan(scenario(three, "", "vcpus: 3, pinning: cores"), host(2, 5), false);
   CHECK(node(in_order, 0, 0, 1).cores == std::vector<int>{3, 4, 5});
   CHECK_FALSE(node(in_order, 0, 0, 1).numa_node);
 }
@@ -173,7 +173,7 @@ TEST_CASE("too few cores are refused, and shared where the scenario allows it") 
   CHECK(
       refusal(scenario(three), host(1, 4)) ==
       "case crowd: 3 nodes of 2 vCPUs need 6 cores, host testhost has 4 (use fewer, or oversubscribe: true)");
-  const auto plan = make_plan(scenario(three, "oversubscribe: true\n"), host(1, 4), false);
+  const auto plan = allowed_plan(scenario(three, "oversubscribe: true\n"), host(1, 4), false);
   CHECK(plan.placements[0].oversubscribed);
   CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1});
   CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{2, 3});
@@ -181,14 +181,15 @@ TEST_CASE("too few cores are refused, and shared where the scenario allows it") 
   CHECK(to_json(plan)["trials"][0]["oversubscribed"] == true);
   CHECK_THAT(to_table(plan, false), Contains("crowd  (oversubscribed: more vCPUs than cores)"));
   // Only the case that needs it is marked.
-  const auto both = make_plan(scenario(one_node + ", " + three, "oversubscribe: true\n"), host(1, 4), false);
+  const auto both =
+      allowed_plan(scenario(one_node + ", " + three, "oversubscribe: true\n"), host(1, 4), false);
   CHECK_FALSE(both.placements[0].oversubscribed);
   CHECK(both.placements[1].oversubscribed);
 }
 
 TEST_CASE("a core that some vCPU shares is no spare core") {
   // Three nodes of three on four cores: the second has the free one first, and what the fewest nodes have.
-  const auto plan = make_plan(
+  const auto plan = allowed_plan(
       scenario("{name: a, tenants: [{nodes: 3}]}", "oversubscribe: true\n", "vcpus: 3"), host(1, 4), false);
   CHECK(node(plan, 0, 0, 0).cores == std::vector<int>{0, 1, 2});
   CHECK(node(plan, 0, 0, 1).cores == std::vector<int>{3, 0, 1});
@@ -199,14 +200,15 @@ TEST_CASE("a core that some vCPU shares is no spare core") {
 TEST_CASE("more ranks than a node's vCPUs oversubscribe it, however large the host") {
   const std::string crowded = "{name: a, tenants: [{nodes: 1, ranks_per_node: 3}]}";
   CHECK_THROWS_WITH(scenario(crowded), Contains("case a: nodes with 2 vCPUs have 3 ranks"));
-  CHECK(
-      make_plan(scenario(crowded, "oversubscribe: true\n"), host(1, 64), false).placements[0].oversubscribed);
+  CHECK(allowed_plan(scenario(crowded, "oversubscribe: true\n"), host(1, 64), false)
+            .placements[0]
+            .oversubscribed);
 }
 
 TEST_CASE("threads of a rank: the node's cores shared by its ranks, or as the scenario says") {
   const auto threads = [](const std::string& tenant, const std::string& workload) {
-    return make_plan(scenario("{name: a, tenants: [" + tenant + "]}", "", "vcpus: 7", workload), host(1, 8),
-                     false)
+    return allowed_plan(scenario("{name: a, tenants: [" + tenant + "]}", "", "vcpus: 7", workload),
+                        host(1, 8), false)
         .placements[0]
         .tenants[0]
         .threads_per_rank;
@@ -256,8 +258,8 @@ TEST_CASE("of cases that lack the same the largest demand is told, and how many 
 }
 
 TEST_CASE("a plan has a line a case, with its arms, pairs and the range of its time, or a line a trial") {
-  const auto plan =
-      make_plan(scenario(one_node + ", {name: two, tenants: [{nodes: 2}]}", "pairs: 3\n"), host(1, 8), true);
+  const auto plan = allowed_plan(scenario(one_node + ", {name: two, tenants: [{nodes: 2}]}", "pairs: 3\n"),
+                                 host(1, 8), true);
   const auto cases = to_table(plan, false), trials = to_table(plan, true);
   const auto lines_with = [](const std::string& text, const std::string& words) {
     const auto lines = virtrain::split(text, '\n');
@@ -272,7 +274,7 @@ TEST_CASE("a plan has a line a case, with its arms, pairs and the range of its t
 }
 
 TEST_CASE("trials that ran here before correct the estimates of those like them") {
-  auto plan = make_plan(scenario(one_node, "pairs: 2\n"), host(1, 2), true);
+  auto plan = allowed_plan(scenario(one_node, "pairs: 2\n"), host(1, 2), true);
   const auto before = plan;
   const auto& name = plan.placements[0].case_name;
   learn(plan, {{{name, "vm"}, 1000}, {{"another", "bare_metal"}, 5000}});
@@ -286,14 +288,14 @@ TEST_CASE("trials that ran here before correct the estimates of those like them"
 }
 
 TEST_CASE("a plan with VMs has time for the guest image, on a line of its own, unless it is there") {
-  auto plan = make_plan(scenario(one_node, "pairs: 1\n"), host(1, 2), true);
+  auto plan = allowed_plan(scenario(one_node, "pairs: 1\n"), host(1, 2), true);
   const auto with_image = plan.likely;
   CHECK_THAT(to_table(plan, false), Contains("\nguest image: up to 60 s of these, once"));
   leave_out_image(plan);
   CHECK(plan.likely.low == Approx(with_image.low));
   CHECK(plan.likely.high == Approx(with_image.high - 60));
   CHECK_THAT(to_table(plan, false), !Contains("guest image"));
-  const auto metal = make_plan(scenario(one_node, "pairs: 1\narms: [bare_metal]\n"), host(1, 2), true);
+  const auto metal = allowed_plan(scenario(one_node, "pairs: 1\narms: [bare_metal]\n"), host(1, 2), true);
   CHECK(metal.image.high == 0);
 }
 
@@ -308,8 +310,8 @@ TEST_CASE("a range of seconds is said as exactly as a guess is") {
 
 TEST_CASE("GPUs are chosen by vendor, address and count") {
   const auto devices = [](const std::string& select) {
-    return node(make_plan(gpu_scenario(two_gpus, "{kind: passthrough" + select + "}"), gpu_host(), false), 0,
-                0, 0)
+    return node(allowed_plan(gpu_scenario(two_gpus, "{kind: passthrough" + select + "}"), gpu_host(), false),
+                0, 0, 0)
         .device_addresses();
   };
   using List = std::vector<std::string>;
@@ -333,7 +335,7 @@ TEST_CASE("GPUs are chosen by vendor, address and count") {
 }
 
 TEST_CASE("GPUs of one node are NVLink neighbours, with cores of their NUMA node") {
-  const auto plan = make_plan(
+  const auto plan = allowed_plan(
       gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 2}, {nodes: 1, gpus_per_node: 2}]}",
                    "{kind: passthrough, select: {vendor: 0x10de}}"),
       gpu_host(), false);
@@ -351,21 +353,21 @@ TEST_CASE("GPUs of one node are NVLink neighbours, with cores of their NUMA node
 
 TEST_CASE("a node of one GPU leaves the pairs to others, and single ones spread over sockets") {
   using List = std::vector<std::string>;
-  const auto mixed = make_plan(
+  const auto mixed = allowed_plan(
       gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 2}]}",
                    "{kind: passthrough, select: {vendor: 0x10de}}"),
       gpu_host(), false);
   CHECK(node(mixed, 0, 1, 0).device_addresses() == List{"0000:17:00.0", "0000:65:00.0"});
   CHECK(node(mixed, 0, 0, 0).device_addresses() == List{"0000:ca:00.0"});
-  const auto single = make_plan(gpu_scenario("{name: a, tenants: [{nodes: 2, gpus_per_node: 1}]}",
-                                             "{kind: passthrough, select: {vendor: 0x10de}}"),
-                                gpu_host(), false);
+  const auto single = allowed_plan(gpu_scenario("{name: a, tenants: [{nodes: 2, gpus_per_node: 1}]}",
+                                                "{kind: passthrough, select: {vendor: 0x10de}}"),
+                                   gpu_host(), false);
   CHECK(node(single, 0, 0, 0).numa_node == 0);
   CHECK(node(single, 0, 0, 1).numa_node == 1);
 }
 
 TEST_CASE("GPUs that could be joined by NVLink and are not are warned of") {
-  const auto plan = make_plan(
+  const auto plan = allowed_plan(
       gpu_scenario(two_gpus, "{kind: passthrough, select: {address: [0000:17:00.0, 0000:ca:00.0]}}"),
       gpu_host(), false);
   CHECK_THAT(join(plan.warnings, " "), Contains("not all joined by NVLink"));
@@ -383,7 +385,7 @@ TEST_CASE("a GPU that the host cannot pass is not chosen") {
 }
 
 TEST_CASE("no GPU is given twice, and a rank drives each") {
-  const auto plan = make_plan(
+  const auto plan = allowed_plan(
       gpu_scenario("{name: a, tenants: [{nodes: 1, gpus_per_node: 2}, {nodes: 2, gpus_per_node: 1}]}",
                    "{kind: passthrough, select: {vendor: 0x10de}}"),
       gpu_host(), false);
@@ -400,7 +402,7 @@ TEST_CASE("no GPU is given twice, and a rank drives each") {
 
 TEST_CASE("device bindings: neighbours of one arm share a binding") {
   const auto bindings = [](const std::string& arms_and_pairs) {
-    return make_plan(gpu_scenario(two_gpus, "{kind: passthrough}", arms_and_pairs), gpu_host(), false)
+    return allowed_plan(gpu_scenario(two_gpus, "{kind: passthrough}", arms_and_pairs), gpu_host(), false)
         .device_bindings;
   };
   // B V | V B | B V | V B: to the VM and back, twice, two GPUs each
@@ -408,30 +410,30 @@ TEST_CASE("device bindings: neighbours of one arm share a binding") {
   CHECK(bindings("pairs: 1\n") == 4);
   CHECK(bindings("pairs: 3\narms: [vm]\n") == 4);
   CHECK(bindings("pairs: 3\narms: [bare_metal]\n") == 0);
-  CHECK(make_plan(scenario(one_node), host(1, 2), false).device_bindings == 0);
+  CHECK(allowed_plan(scenario(one_node), host(1, 2), false).device_bindings == 0);
 }
 
 TEST_CASE("the estimate grows with the work, and emulation and settling cost time") {
   const auto seconds = [](const std::string& workload, bool emulated, const std::string& more = "") {
-    return make_plan(scenario(one_node, "arms: [vm]\npairs: 2\n" + more, "vcpus: 2", workload), host(1, 2),
-                     emulated)
+    return allowed_plan(scenario(one_node, "arms: [vm]\npairs: 2\n" + more, "vcpus: 2", workload), host(1, 2),
+                        emulated)
         .estimate_seconds;
   };
   const std::string small = "backend: cpu, image_size: 32, steps: 10, batch_size: 4";
   CHECK(seconds("backend: cpu, image_size: 64, steps: 10, batch_size: 4", true) > seconds(small, true));
   CHECK(seconds(small, true) > seconds(small, false));
   CHECK(seconds(small, false, "settle: 10s\n") == Approx(seconds(small, false) + 20));
-  const auto plan = make_plan(scenario(one_node), host(1, 2), false);
+  const auto plan = allowed_plan(scenario(one_node), host(1, 2), false);
   double sum = 0;
   for (const auto& trial : plan.trials) { sum += trial.estimate_seconds; }
   CHECK(plan.estimate_seconds == Approx(sum));
   // Binding is beside the trials.
-  const auto with_gpus = make_plan(gpu_scenario(two_gpus, "{kind: passthrough}"), gpu_host(), false);
+  const auto with_gpus = allowed_plan(gpu_scenario(two_gpus, "{kind: passthrough}"), gpu_host(), false);
   sum = 0;
   for (const auto& trial : with_gpus.trials) { sum += trial.estimate_seconds; }
   CHECK(with_gpus.estimate_seconds > sum + static_cast<double>(with_gpus.device_bindings));
   // More nanoseconds than 64 bits hold.
-  const auto long_one = make_plan(
+  const auto long_one = allowed_plan(
       scenario(one_node, "arms: [vm]\n", "vcpus: 2", "backend: cpu, steps: 1000000, batch_size: 4096"),
       host(1, 2), true);
   CHECK_THAT(to_table(long_one, false), Contains(" to 1157360455 h\n"));
@@ -451,7 +453,7 @@ TEST_CASE("emulation is expected without /dev/kvm or without vmx and svm") {
 }
 
 TEST_CASE("JSON has the fields that outside tests rely on") {
-  const auto plan = make_plan(
+  const auto plan = allowed_plan(
       gpu_scenario(
           "{name: two, tenants: [{name: a, nodes: 1, gpus_per_node: 1}, {nodes: 1, gpus_per_node: 1}]}",
           "{kind: passthrough, select: {vendor: 0x10de}}", "pairs: 1\n"),
@@ -491,14 +493,15 @@ TEST_CASE("JSON has the fields that outside tests rely on") {
 TEST_CASE("the same input gives the same plan") {
   const auto s = gpu_scenario("{name: a, scale: {nodes: [1, 2, 4], gpus_per_node: 1}}",
                               "{kind: passthrough, select: {vendor: 0x10de}}");
-  CHECK(to_json(make_plan(s, gpu_host(), true)).dump() == to_json(make_plan(s, gpu_host(), true)).dump());
+  CHECK(to_json(allowed_plan(s, gpu_host(), true)).dump() ==
+        to_json(allowed_plan(s, gpu_host(), true)).dump());
 }
 
 TEST_CASE("a thousand tenants: each core, name and MAC is given once") {
   std::string tenants;
   for (int i = 0; i < 1000; ++i) { tenants += "{nodes: 1},"; }
-  const auto plan =
-      make_plan(scenario("{name: a, tenants: [" + tenants + "]}", "", "vcpus: 1"), host(8, 125, 4096), false);
+  const auto plan = allowed_plan(scenario("{name: a, tenants: [" + tenants + "]}", "", "vcpus: 1"),
+                                 host(8, 125, 4096), false);
   std::set<int> cores;
   std::set<std::string> hostnames, macs, names;
   REQUIRE(plan.placements[0].tenants.size() == 1000);
@@ -518,8 +521,8 @@ TEST_CASE("a thousand tenants: each core, name and MAC is given once") {
 
 TEST_CASE("a tenant of many nodes keeps its addresses apart") {
   const auto plan =
-      make_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "arms: [bare_metal]\n", "vcpus: 1"),
-                host(1, 600, 4096), false);
+      allowed_plan(scenario("{name: a, tenants: [{nodes: 600}]}", "arms: [bare_metal]\n", "vcpus: 1"),
+                   host(1, 600, 4096), false);
   std::set<std::string> addresses;
   for (const auto& n : plan.placements[0].tenants[0].nodes) { addresses.insert(n.address); }
   CHECK(addresses.size() == 600);
@@ -532,8 +535,8 @@ TEST_CASE("cores of another live run are left alone where enough others are ther
   inventory.leased_cores = {0, 2, 77};
   const auto cores = [&](const std::string& nodes, const std::string& more = "") {
     std::vector<int> found;
-    const auto plan = make_plan(scenario("{name: a, tenants: [{nodes: " + nodes + "}]}", more, "vcpus: 1"),
-                                inventory, false);
+    const auto plan = allowed_plan(scenario("{name: a, tenants: [{nodes: " + nodes + "}]}", more, "vcpus: 1"),
+                                   inventory, false);
     for (const auto& node : plan.placements[0].tenants[0].nodes) {
       found.insert(found.end(), node.cores.begin(), node.cores.end());
     }
@@ -546,7 +549,7 @@ TEST_CASE("cores of another live run are left alone where enough others are ther
 
 TEST_CASE("VMs that are kept for their case boot once") {
   const auto boots = [](const std::string& more) {
-    return make_plan(scenario("{name: a, scale: {nodes: [1, 2]}}", "pairs: 4\n" + more), host(1, 8), false)
+    return allowed_plan(scenario("{name: a, scale: {nodes: [1, 2]}}", "pairs: 4\n" + more), host(1, 8), false)
         .vm_boots;
   };
   CHECK(boots("") == 12);
@@ -555,7 +558,7 @@ TEST_CASE("VMs that are kept for their case boot once") {
 
 TEST_CASE("a node too small for its ranks is warned of") {
   const auto warnings = [](const std::string& ranks) {
-    return make_plan(
+    return allowed_plan(
                scenario("{name: a, tenants: [{nodes: 1, ranks_per_node: " + ranks + "}]}", "", "vcpus: 4"),
                host(1, 8), false)
         .warnings;

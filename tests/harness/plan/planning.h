@@ -6,8 +6,10 @@
 #include <string>
 
 #include "common/error.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "tests/support/catch.h"
+#include "vmctl/host/judge.h"
 #include "vmctl/machine/inventory.h"
 
 namespace virtrain::harness {
@@ -34,8 +36,36 @@ inline vmctl::Inventory host(const std::string& name) {
   return vmctl::load_inventory(folder);
 }
 
+/// What the host would be asked for: it refuses none of it.
+inline void require_allowed(const Plan& plan, const vmctl::Inventory& inventory) {
+  const auto resources = resources_of(plan);
+  CHECK_NOTHROW(vmctl::judge_resources(inventory, resources));
+  const auto require = [&](std::size_t placement, const std::string& base) {
+    const auto& placed = plan.placements.at(placement);
+    const auto grants = grants_of(placed, "20261120t083012-7f3a2b");
+    INFO(placed.case_name << " " << base);
+    CHECK_NOTHROW(vmctl::judge_nodes(inventory, resources, node_group(placed, base)));
+    CHECK_NOTHROW(vmctl::judge_grants(inventory, resources, grants));
+    CHECK_NOTHROW(vmctl::judge_settings(placed.devices.settings));
+    if (runs_in_vms(base)) { CHECK_NOTHROW(vmctl::judge_lending(inventory, resources, grants)); }
+  };
+  for (const auto& trial : plan.trials) { require(trial.placement, trial.base); }
+  for (const auto& arm : plan.security) {
+    for (const auto& placement : {std::optional(arm.placement), arm.device_placement, arm.peer_placement}) {
+      if (placement) { require(*placement, arm.base); }
+    }
+  }
+}
+
+/// make_plan(), and the host would allow all of it.
+inline Plan allowed_plan(const Scenario& s, const vmctl::Inventory& inventory, bool emulated) {
+  auto plan = make_plan(s, inventory, emulated);
+  require_allowed(plan, inventory);
+  return plan;
+}
+
 inline Plan plan_of(const Scenario& s, const vmctl::Inventory& inventory) {
-  return make_plan(s, inventory, false);
+  return allowed_plan(s, inventory, false);
 }
 
 /// Of the plan's first case.
@@ -56,7 +86,7 @@ inline vmctl::HostDevice& at(vmctl::Inventory& inventory, const std::string& add
 inline std::string refusal(const Scenario& s, const vmctl::Inventory& inventory, int status = 4,
                            bool emulated = false) {
   try {
-    make_plan(s, inventory, emulated);
+    allowed_plan(s, inventory, emulated);
   } catch (const Error& error) {
     CHECK(exit_status(error.code()) == status);
     return error.message();

@@ -72,7 +72,7 @@ TEST_CASE("pinning numa passes over a NUMA node without the memory, or without t
                              const std::string& memory) {
     const auto s = limited_scenario(2, "vcpus: 2, pinning: numa" + guest, "[bare_metal, vm]", memory);
     std::vector<int> nodes;
-    for (const auto& node : make_plan(s, inventory, false).placements.at(0).tenants.at(0).nodes) {
+    for (const auto& node : allowed_plan(s, inventory, false).placements.at(0).tenants.at(0).nodes) {
       nodes.push_back(node.numa_node.value_or(-1));
     }
     return nodes;
@@ -114,7 +114,9 @@ TEST_CASE("bare metal beside VMs that are kept for their case needs memory for b
 
 TEST_CASE("a plan of more cores than the cgroup's quota of CPU time is warned of") {
   auto inventory = host(1, 8);
-  const auto warnings = [&] { return make_plan(limited_scenario(2, "vcpus: 2"), inventory, false).warnings; };
+  const auto warnings = [&] {
+    return allowed_plan(limited_scenario(2, "vcpus: 2"), inventory, false).warnings;
+  };
   CHECK(warnings().empty());
   inventory.cpu_quota_cores = 4;
   CHECK(warnings().empty());
@@ -161,14 +163,14 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
                  EndsWith(" bytes, a guest's kernel takes 2047 (use fewer nodes in a tenant)"));
   CHECK(words(600, "[bare_metal, bare_metal_shared]") == "(planned)");
   const auto s = limited_scenario(most, "vcpus: 1");
-  const auto plan = make_plan(s, large, false);
+  const auto plan = allowed_plan(s, large, false);
   auto json = to_json(plan);
   CHECK_NOTHROW(add_domain_xml(json, plan, xml_of_this_host));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
   const auto s = limited_scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
-  const auto plan = make_plan(s, host(1, 600, 4096), false);
+  const auto plan = allowed_plan(s, host(1, 600, 4096), false);
   auto json = to_json(plan);
   CHECK_NOTHROW(add_domain_xml(json, plan, xml_of_this_host));
 }

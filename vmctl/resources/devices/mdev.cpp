@@ -66,6 +66,9 @@ std::vector<Effect> plan(const DeviceGrant& grant) {
     throw Error("make a vGPU on " + grant.address, ErrorCode::not_found,
                 "it offers no type " + grant.vgpu_type + " (virtrain doctor --devices lists them)");
   }
+  if (is_there(mdevs / grant.uuid)) {  // undoing ours would remove it
+    throw Error("make a vGPU on " + grant.address, ErrorCode::busy, "there is a vGPU " + grant.uuid);
+  }
   if (read_value(type / "available_instances") == "0") {
     throw Error("make a vGPU on " + grant.address, ErrorCode::busy,
                 "no instance of " + grant.vgpu_type + " is left");
