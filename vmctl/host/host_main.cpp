@@ -130,11 +130,11 @@ int main(int argc, char** argv) {
   try {
     const auto options = read_options(argc, argv);
     log::configure(log::Format::text, options.level);
-    calling_user();  // while standard input is what it was
+    coordinator_user();  // while standard input is what it was
     if (works_for_another() && options.root != "/") {
       throw Error(
           "read a recorded host", ErrorCode::usage,
-          fmt::format("root reads none for user {}: --root needs no privileges", calling_user().user));
+          fmt::format("root reads none for user {}: --root needs no privileges", coordinator_user().user));
     }
     take_own_surroundings();
     ignore_broken_pipes();

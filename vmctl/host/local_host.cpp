@@ -204,7 +204,7 @@ fs::path LocalHost::log_root() {
 
 void LocalHost::record(const fs::path& folder) {
   judge_path("folder", folder.string());
-  const AsUser caller(calling_user());
+  const AsUser coordinator(coordinator_user());
   record_host(folder);
 }
 

@@ -343,7 +343,7 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};
   spec.log = node.facts.log;
-  if (works_for_another()) {
+  if (calling_user().user != ::geteuid()) {
     spec.user = calling_user();
     spec.environment.push_back("HOME=" + home_of(*spec.user));
   }

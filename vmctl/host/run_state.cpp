@@ -35,7 +35,7 @@ std::string guest_program(const std::filesystem::path& program) {
 }
 
 void look_at_image(const std::string& image) {
-  const AsUser caller(calling_user());
+  const AsUser coordinator(coordinator_user());
   if (image != mirror_image) { inspect_cloud_image(image, works_for_another()); }
 }
 

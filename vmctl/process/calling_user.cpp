@@ -81,13 +81,20 @@ const Identity& calling_user() {
   return user;
 }
 
+const Identity& coordinator_user() {
+  static const Identity user = [] {
+    const auto peer = ::geteuid() == 0 ? peer_of_input() : std::nullopt;
+    return peer.value_or(calling_user());
+  }();
+  return user;
+}
+
 bool works_for_another() {
-  return calling_user().user != ::geteuid();
+  return coordinator_user().user != ::geteuid();
 }
 
 void take_own_surroundings() {
-  const auto peer = peer_of_input();
-  if (!works_for_another() || (peer && peer->user == 0)) { return; }
+  if (!works_for_another()) { return; }
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view one = *entry;

@@ -7,16 +7,20 @@
 
 namespace virtrain::vmctl {
 
-/// Whom this process works for. As root that is who called sudo, or who made the socket that is standard
-/// input: nodes on bare metal run as that user, and what a coordinator names is opened as that user. Decided
-/// at the first call, which must come while standard input is still the coordinator's.
+// Both are decided at the first call, which must come while standard input is still the coordinator's.
+
+/// Whom nodes on bare metal run as: as root who made the socket that is standard input, or, if that was root
+/// too, who called sudo.
 const Identity& calling_user();
+/// Whom the coordinator runs as: who made that socket; where it is none, calling_user(). Files that it names
+/// are opened as that user.
+const Identity& coordinator_user();
 
 /// Decides it: `sudo_uid` is that variable's text, `peer` who made the socket. Throws Error(host_unable) for
 /// a number that is none.
 Identity calling_user_of(const std::optional<std::string>& sudo_uid, const std::optional<Identity>& peer);
 
-/// Whether it is another user than the one this process runs as.
+/// Whether the coordinator is another user's than this process.
 bool works_for_another();
 
 /// Where it works for another, whose sudo may have been started with anything: takes root's own PATH, home

@@ -28,7 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 UniqueFd open_as_caller(const fs::path& image, const std::string& operation) {
-  const AsUser caller(calling_user());
+  const AsUser coordinator(coordinator_user());
   auto file = open_to_read(image);
   if (file) { return file; }
   const bool is_other_kind = errno == EINVAL || errno == EISDIR;
