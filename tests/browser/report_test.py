@@ -186,14 +186,14 @@ class Charts(unittest.TestCase):
         cases = [row[0] for row in query("study", "SELECT \"case\" FROM trial GROUP BY 1 ORDER BY min(id)")]
         figure = f"#course-{cases.index('weak-scaling/1') + 1}"
         paths = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(p => p.getAttribute('d'))",
-                                 f"{figure} .live .mark-line path")
+                                 f"{figure} .live .mark-shape path")
         points = [len(re.findall("[ML]", path)) for path in paths]
         self.assertEqual(points[:2], [samples, samples])
         self.assertGreater(len(points), 4, "telemetry has lines too")
 
     def test_a_hundred_thousand_samples_become_two_thousand_points_and_the_dip_stays(self):
         self.browser.open(FOLDER / "long.html")
-        paths = self.browser.run("return [...document.querySelectorAll('#course-1 .live .mark-line path')].map(p => p.getAttribute('d'))")
+        paths = self.browser.run("return [...document.querySelectorAll('#course-1 .live .mark-shape path')].map(p => p.getAttribute('d'))")
         self.assertEqual(len(paths), 2)
         heights = []
         for path in paths:
@@ -280,7 +280,7 @@ class Charts(unittest.TestCase):
         colours = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(m => getComputedStyle(m).borderTopColor)", f"{figure} .key .mark")
         self.assertEqual(len(set(colours)), 8)
         for kind in ("live", "still.wide"):
-            strokes = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(p => getComputedStyle(p).stroke)", f"{figure} .{kind} .mark-line path")
+            strokes = self.browser.run("return [...document.querySelectorAll(arguments[0])].map(p => getComputedStyle(p).stroke)", f"{figure} .{kind} .mark-shape path")
             self.assertEqual(set(strokes), set(colours), "each line is in the key")
 
     def test_numbers_of_axes_are_plain(self):

@@ -96,7 +96,7 @@ std::vector<Pictures> draw_charts(std::vector<json> pages) {
                   script_json(pages) + ", " + json(static_widths).dump() +
                   ").then((pictures) => process.stdout.write(JSON.stringify(pictures)));\n";
   // A program on standard input: no file of ours has to be found, and none is left behind.
-  const auto result = run_checked({"node", "--max-semi-space-size=64", "-"}, options);
+  const auto result = run_checked({"node", "-"}, options);
   const auto pictures = parse_json_or_null(result.out, {.bytes = options.max_output_bytes});
   if (!pictures.is_array() || pictures.size() != pages.size()) {
     throw Error("draw the charts with node", ErrorCode::io, "its answer is not JSON: " + excerpt(result.out));

@@ -91,8 +91,8 @@ void read_night(const Store& store, const SiteRequest& request, const Night& nig
 /// Writes the pages of these nights whose data changed. While some are drawn, the next ones are read.
 void write_nights(const Store& store, const SiteRequest& request, const std::vector<const Night*>& nights,
                   const fs::path& folder, SiteReport& report) {
-  constexpr std::size_t pages_of_batch = 8;  // of some MB each, and one start of node for all of them
-  constexpr std::size_t most_drawn = 2;      // batches at once
+  constexpr std::size_t pages_of_batch = 20;  // of some MB each: half of node's time for ten is its start
+  constexpr std::size_t most_drawn = 2;       // batches at once
   std::deque<Batch> drawn;
   const auto write_first = [&] {
     write_batch(drawn.front(), report);
