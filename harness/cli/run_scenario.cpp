@@ -50,7 +50,6 @@ void learn_from(const std::filesystem::path& database, const Scenario& scenario,
     if (!std::filesystem::exists(database)) { return; }
     const results::Store store(database, results::Store::Mode::open);
     learn(plan, past_trials(store, scenario, host));
-    if (has_built_image(store, host)) { leave_out_image(plan); }
   } catch (const std::exception& error) {  // an estimate is worth no failure
     log::debug("estimates are not corrected by what is stored", {{"reason", error.what()}});
   }
@@ -151,6 +150,7 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   auto [host, mode, inventory, plan] = prepare(scenario, options);
   options.experiment.mode = mode;
   learn_from(options.database, scenario, inventory.hostname, plan);
+  look_for_image(*host, scenario, plan);
   if (options.planned) { options.planned(*host, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;

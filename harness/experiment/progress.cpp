@@ -4,8 +4,11 @@
 
 #include <algorithm>
 
+#include "common/error.h"
+#include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/wrap.h"
+#include "harness/job/programs.h"
 #include "harness/plan/node_group.h"
 #include "results/changes/scenario_version.h"
 
@@ -79,15 +82,14 @@ std::optional<double> seconds_of(const results::Event& event) {
 
 }  // namespace
 
-bool has_built_image(const results::Store& store, const std::string& host) {
-  constexpr std::size_t most_looked_at = 20;
-  auto all = store.list_experiments();
-  std::ranges::reverse(all);
-  all.resize(std::min(all.size(), most_looked_at));
-  return std::ranges::any_of(all, [&](const auto& one) {
-    return one.experiment.host_name == host &&
-           std::ranges::any_of(store.events(one.experiment.id), is_image_ready);
-  });
+void look_for_image(vmctl::HostLooks& host, const Scenario& scenario, Plan& plan) {
+  if (plan.image.high == 0 || !plan.security.empty()) { return; }
+  try {
+    const vmctl::ImageSpec image{.with_nvidia_driver = lends_nvidia_devices(plan)};
+    if (host.has_image(image, needed_programs(scenario, plan))) { leave_out_image(plan); }
+  } catch (const Error& error) {  // the run says what it lacks; an estimate is worth no failure
+    log::debug("the time for the guest image stays in the estimate", {{"reason", error.what()}});
+  }
 }
 
 PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host) {

@@ -6,6 +6,7 @@
 
 #include "harness/plan/plan.h"
 #include "results/store/store.h"
+#include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 
@@ -26,8 +27,9 @@ std::string progress_words(const Progress& progress, std::int64_t now_ns, std::s
 /// text of it is another work.
 PastTrials past_trials(const results::Store& store, const Scenario& scenario, const std::string& host);
 
-/// Whether one of the database's newest runs on this host left a guest image.
-bool has_built_image(const results::Store& store, const std::string& host);
+/// Leaves the time for the guest image out of the plan where the host has the image in its cache. A run with
+/// probes of security makes one of its own.
+void look_for_image(vmctl::HostLooks& host, const Scenario& scenario, Plan& plan);
 
 /// How long the rest of a plan takes: its estimates, corrected by what trials of the same arm took; where
 /// none of it has run, of arms that run in VMs or on bare metal as it does.

@@ -95,6 +95,9 @@ class HostClient final : public Host {
   }
   void check_guest(const GuestSpec& guest) override { ask<&Host::check_guest>(guest); }
   CudaHost look_at_cuda(const std::string& trainer) override { return ask<&Host::look_at_cuda>(trainer); }
+  bool has_image(const ImageSpec& spec, const std::vector<std::string>& programs) override {
+    return ask<&Host::has_image>(spec, programs);
+  }
 
   std::filesystem::path begin(const RunSpec& run) override { return ask<&Host::begin>(run); }
   void acquire(const std::vector<std::string>& resources) override { ask<&Host::acquire>(resources); }

@@ -91,7 +91,7 @@ using PastTrials = std::map<std::pair<std::string, std::string>, double>;
 /// Corrects the estimates of trials like those that ran here before.
 void learn(Plan& plan, const PastTrials& past);
 
-/// The guest image is most likely in the cache: no time for it.
+/// The guest image is in the cache: no time for it.
 void leave_out_image(Plan& plan);
 
 }  // namespace virtrain::harness

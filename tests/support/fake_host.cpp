@@ -208,6 +208,11 @@ vmctl::CudaHost FakeHost::look_at_cuda(const std::string&) {
   return {};
 }
 
+bool FakeHost::has_image(const vmctl::ImageSpec&, const std::vector<std::string>&) {
+  enter("has_image");
+  return calls("make_image") > 0;
+}
+
 // --- a run
 
 std::filesystem::path FakeHost::begin(const vmctl::RunSpec& run) {

@@ -75,6 +75,7 @@ class FakeHost final : public vmctl::Host {
   std::vector<std::string> lacks_limits(vmctl::NodeKind, const vmctl::NodeLimits&) override;
   void check_guest(const vmctl::GuestSpec&) override;
   vmctl::CudaHost look_at_cuda(const std::string& trainer) override;
+  bool has_image(const vmctl::ImageSpec& spec, const std::vector<std::string>& programs) override;
 
   std::filesystem::path begin(const vmctl::RunSpec& run) override;
   void acquire(const std::vector<std::string>& resources) override;

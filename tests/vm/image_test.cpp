@@ -107,7 +107,10 @@ TEST_CASE("no secret of the host gets into the image, and nothing under /etc tha
 TEST_CASE("an image is made once, readable by all, and named by its content") {
   const Cache cache;
   std::vector<std::string> said;
+  CHECK_FALSE(has_mirror_image(spec(cache)));
+  CHECK_FALSE(fs::exists(cache.folder / "images"));
   const auto made = build_mirror_image(spec(cache), [&](std::string_view what) { said.emplace_back(what); });
+  CHECK(has_mirror_image(spec(cache)));
   CHECK_FALSE(made.from_cache);
   CHECK_FALSE(said.empty());
   said.clear();
@@ -135,6 +138,7 @@ TEST_CASE("an image is made once, readable by all, and named by its content") {
   CHECK(build_mirror_image(moved).from_cache);
   // Another content is another image.
   std::ofstream(copy, std::ios::app) << "changed";
+  CHECK_FALSE(has_mirror_image(moved));
   const auto changed = build_mirror_image(moved);
   CHECK_FALSE(changed.from_cache);
   CHECK(changed.hash != made.hash);
@@ -143,6 +147,9 @@ TEST_CASE("an image is made once, readable by all, and named by its content") {
   for (const auto& entry : fs::directory_iterator(cache.folder / "images")) {
     CHECK_FALSE(entry.path().filename().string().starts_with(".build-"));
   }
+  fs::remove_all(made.root.parent_path());
+  CHECK_FALSE(has_mirror_image(spec(cache)));
+  CHECK(has_mirror_image(moved));
 }
 
 /// A process of another user who tries to plant a file wherever an image is built; whether it ever could.

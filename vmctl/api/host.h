@@ -109,6 +109,9 @@ class HostLooks {
   virtual void check_guest(const GuestSpec& guest) = 0;
   /// Whether this host and trainer can run backend cuda.
   virtual CudaHost look_at_cuda(const std::string& trainer) = 0;
+  /// Whether make_image() would find its guest image, with these programs of a RunSpec, in the cache. Of a
+  /// file that was copied over it says no, where make_image() compares contents.
+  virtual bool has_image(const ImageSpec& spec, const std::vector<std::string>& programs) = 0;
 
  protected:
   ~HostLooks() = default;

@@ -402,6 +402,10 @@ CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
   return host;
 }
 
+bool LocalHost::has_image(const ImageSpec& spec, const std::vector<std::string>& programs) {
+  return has_mirror_image(mirror_of(find_programs(programs), spec));
+}
+
 // --- a run
 
 void LocalHost::acquire(const std::vector<std::string>& resources) {

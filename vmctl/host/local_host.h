@@ -45,6 +45,7 @@ class LocalHost final : public Host {
   std::vector<std::string> lacks_limits(NodeKind kind, const NodeLimits& limits) override;
   void check_guest(const GuestSpec& guest) override;
   CudaHost look_at_cuda(const std::string& trainer) override;
+  bool has_image(const ImageSpec& spec, const std::vector<std::string>& programs) override;
 
   std::filesystem::path begin(const RunSpec& spec) override;
   void acquire(const std::vector<std::string>& resources) override;

@@ -51,6 +51,24 @@ void choose_image(VmHost& host, const std::string& image, const Cancelled& cance
   host.cloud_image->hold = std::move(copy.hold);
 }
 
+MirrorSpec mirror_of(const Programs& programs, const ImageSpec& spec) {
+  MirrorSpec mirror;
+  for (const auto& program : {programs.agent, programs.rsh}) {
+    mirror.files.push_back({program, guest_program(program)});
+  }
+  for (const auto& [name, program] : programs.others) {
+    mirror.files.push_back({program, guest_program(program)});
+  }
+  mirror.cache_dir = cache_dir();
+  mirror.texts = spec.texts;
+  if (spec.with_nvidia_driver) {
+    if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
+      carry_driver(mirror, *driver);
+    }
+  }
+  return mirror;
+}
+
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled) {
   VmHost host;
   if (run.spec.mode == HostMode::system) {
@@ -59,21 +77,8 @@ VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancell
     host.private_daemon = start_private_libvirt(run, cancelled);
   }
   host.hypervisor = connect_libvirt(host.private_daemon ? host.private_daemon->uri() : system_libvirt);
-  MirrorSpec mirror;
-  for (const auto& program : {run.programs.agent, run.programs.rsh}) {
-    mirror.files.push_back({program, guest_program(program)});
-  }
-  for (const auto& [name, program] : run.programs.others) {
-    mirror.files.push_back({program, guest_program(program)});
-  }
-  mirror.cache_dir = cache_dir();
-  mirror.texts = spec.texts;
+  auto mirror = mirror_of(run.programs, spec);
   mirror.cancelled = cancelled;
-  if (spec.with_nvidia_driver) {
-    if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
-      carry_driver(mirror, *driver);
-    }
-  }
   host.image = build_mirror_image(mirror, [](std::string_view line) { log::info(line); });
   choose_image(host, spec.image, cancelled);
   end_if(cancelled, "prepare this host");

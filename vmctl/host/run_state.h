@@ -53,6 +53,8 @@ struct RunState {
   std::string tag() const { return tag_of(spec.experiment); }
 };
 
+/// The mirror image with these programs.
+MirrorSpec mirror_of(const Programs& programs, const ImageSpec& spec);
 /// libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 VmHost prepare_vm_host(const RunState& run, const ImageSpec& spec, const Cancelled& cancelled);
 /// Chooses the image of VMs that are made from now on; running ones keep theirs.

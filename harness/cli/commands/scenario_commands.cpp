@@ -84,6 +84,7 @@ void print_plan(const PlanArguments& arguments) {
   if (arguments.inventory == "/") {
     mode = choose_mode(*host, std::nullopt, scenario);
     learn_from(arguments.database, scenario, inventory.hostname, plan);
+    look_for_image(*host, scenario, plan);
   }
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) {

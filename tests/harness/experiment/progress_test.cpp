@@ -119,10 +119,7 @@ TEST_CASE("what trials took is learnt from the same text on the same host, and f
   REQUIRE(past.size() == 1);
   CHECK(past.at({"c", "vm"}) == Approx(30));
   // The guest image comes once, and no later trial takes its time.
-  CHECK_FALSE(has_built_image(store, "here"));
   store.add_event(
       "b", {store.trials("b")[0].id, 1, "t", "image", "ready", {{"from_cache", false}, {"seconds", 10}}});
   CHECK(past_trials(store, scenario, "here").at({"c", "vm"}) == Approx(25));
-  CHECK(has_built_image(store, "here"));
-  CHECK_FALSE(has_built_image(store, "there"));
 }

@@ -326,6 +326,23 @@ TEST_CASE("a stop ends a call of the host that would take for ever") {
   experiment.check_tidy();
 }
 
+TEST_CASE("a plan has time for the guest image unless the host has it now, whatever ran before") {
+  const auto scenario = decode_scenario(scenario_text({}), "fake.yaml");
+  const auto image_seconds = [&](FakeHost& host) {
+    auto plan = make_plan(scenario, FakeHost::small_inventory(), false);
+    const auto before = plan.likely.high;
+    look_for_image(host, scenario, plan);
+    CHECK(before - plan.likely.high == Approx(60 - plan.image.high));
+    return plan.image.high;
+  };
+  Experiment experiment;
+  CHECK(image_seconds(experiment.host) == 60);
+  experiment.run();
+  CHECK(image_seconds(experiment.host) == 0);
+  experiment.host.plant_fault("has_image", {.error = Error("look", ErrorCode::not_found, "no agent")}, 0);
+  CHECK(image_seconds(experiment.host) == 60);
+}
+
 TEST_CASE("busy resources are an error before anything is stored, or are waited for") {
   Experiment experiment;
   experiment.host.plant_fault("acquire",

@@ -127,6 +127,10 @@ bool is_whole(const fs::path& image) {
   return std::ranges::all_of(image_files, [&](const char* name) { return fs::exists(image / name); });
 }
 
+Inputs inputs_of(const MirrorSpec& spec) {
+  return {spec, find_guest_kernel(), sibling_program("virtrain-guest-init")};
+}
+
 std::optional<GuestImage> find_image(const fs::path& images, const std::string& key) {
   const auto hash = read_value(images / "keys" / key);
   if (!hash || hash->empty()) { return std::nullopt; }
@@ -231,7 +235,7 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
     throw Error("build the guest image", ErrorCode::bad_input,
                 std::string("no file is carried to ") + guest_agent + ", which the guest starts");
   }
-  const Inputs inputs{spec, find_guest_kernel(), sibling_program("virtrain-guest-init")};
+  const auto inputs = inputs_of(spec);
   const auto images = spec.cache_dir / "images";
   constexpr unsigned readable_by_all = 0755;
   for (const auto& folder : {images, images / "keys"}) { make_own_folder(folder, readable_by_all); }
@@ -247,6 +251,12 @@ GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progr
     write_file_atomically(images / "keys" / key, image->hash + "\n");
   }
   return *image;
+}
+
+bool has_mirror_image(const MirrorSpec& spec) {
+  const auto images = spec.cache_dir / "images";
+  const auto hash = read_value(images / "keys" / key_of(inputs_of(spec), FileIdentity::by_stat));
+  return hash && !hash->empty() && is_whole(images / *hash) && libraries_are_unchanged(images / *hash);
 }
 
 void carry_driver(MirrorSpec& spec, const GuestDriver& driver) {

@@ -44,6 +44,10 @@ using ImageProgress = std::function<void(std::string_view)>;
 /// Throws Error(host_unable) with the apt command where something is missing.
 GuestImage build_mirror_image(const MirrorSpec& spec, const ImageProgress& progress = {});
 
+/// Whether the cache has the image of these inputs, by their inodes and times: milliseconds, and nothing is
+/// made. Throws Error where an input is missing.
+bool has_mirror_image(const MirrorSpec& spec);
+
 struct GuestDriver;
 /// The image's guests get the host's GPU driver too.
 void carry_driver(MirrorSpec& spec, const GuestDriver& driver);
