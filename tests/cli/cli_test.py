@@ -51,6 +51,13 @@ class Help(CommandLine):
         self.assertIn("\nRead results:\n  list ", listed)
         self.assertNotIn("Subcommands:", listed, "each verb has its heading")
         self.assertNotIn("not with", self.succeed("report", "--help").out, "what excludes what is said when it is done")
+        self.assertIn("  --connect URI ", self.succeed("clean", "--help").out)
+        words = self.succeed("isolate", "--help").out
+        self.assertEqual(words.count("(with --security)"), 1, "of the file alone")
+        alone, _, with_probes = words.partition("\nWith --security:\n")
+        for option in ("--wait", "--report", "--expect"):
+            self.assertNotIn(f"  {option} ", alone.replace(",", " "))
+            self.assertIn(option, with_probes)
         words = self.succeed("compare", "--help").out
         self.assertIn("\n  virtrain compare\n      the latest experiment, vm / bare_metal\n  virtrain compare --db study.db", words)
         self.assertIn("date:FROM..TO (UTC, both\nends included), arm:NAME. Without", words, "lines of one paragraph are joined")
@@ -128,6 +135,7 @@ class Usage(CommandLine):
                              (("compare", "--format", "cvs"), "(allowed: csv, json, markdown, table; did you mean csv?)"),
                              (("run", "x.yaml", "--mode", "sytem"), "did you mean system?"),
                              (("run", "x.yaml", "--dry-run"), "did you mean virtrain plan SCENARIO?"),
+                             (("clean", "--dry-run"), "did you mean --verify?"),
                              (("diff",), "virtrain: there is no 'virtrain diff'; did you mean virtrain compare?\n"),
                              (("report", "--schedule", "n", "--case", "c"), "--case is not allowed together with --schedule"),
                              (("show", "a", "b"), "virtrain show does not take 'b'")]:

@@ -105,7 +105,8 @@ std::string unknown_flag(const CLI::App* verb, const std::string& flag) {
   if (takes(verb, flag.c_str())) {
     return fmt::format("{0} belongs behind the command: {1} {0} …", flag, full_name(verb));
   }
-  auto advice = word_of_ours(flag);
+  const bool wants_a_look = flag.starts_with("--dry") && takes(verb, "--verify");
+  auto advice = wants_a_look ? std::string("; did you mean --verify?") : word_of_ours(flag);
   if (advice.empty()) { advice = key_of_flag(verb, flag); }
   return fmt::format("{} has no option {}{}", full_name(verb), flag,
                      advice.empty() ? meant(flag, flags_of(verb)) : advice);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "common/text/text.h"
 #include "common/text/wrap.h"
@@ -52,6 +55,23 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
   return text.empty() ? "" : join(wrap(text, screen_columns), "\n") + "\n";
 }
 
+/// Options that need another one stand below the others, under that one's name.
+std::string HelpFormatter::make_group(std::string head, bool is_positional,
+                                      std::vector<const CLI::Option*> options) const {
+  if (is_positional) { return Formatter::make_group(std::move(head), is_positional, std::move(options)); }
+  std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups{{std::move(head), {}}};
+  for (const auto* option : options) {
+    const auto needs = option->get_needs();
+    const auto name = needs.empty() ? groups.front().first : "With " + (*needs.begin())->get_name();
+    auto group = std::ranges::find(groups, name, [](const auto& one) { return one.first; });
+    if (group == groups.end()) { group = groups.insert(groups.end(), {name, {}}); }
+    group->second.push_back(option);
+  }
+  std::string text;
+  for (const auto& [name, members] : groups) { text += Formatter::make_group(name, false, members); }
+  return text;
+}
+
 std::string HelpFormatter::make_footer(const CLI::App* app) const {
   if (app->get_footer().empty()) { return ""; }
   std::vector<std::string> paragraphs;
@@ -81,7 +101,8 @@ std::string HelpFormatter::make_option_name(const CLI::Option* option, bool is_p
 std::string HelpFormatter::make_option_opts(const CLI::Option* option) const {
   if (option->get_type_size() == 0) { return ""; }
   const bool many = option->get_expected_max() == CLI::detail::expected_max_vector_size;
-  return " " + option->get_type_name() + (many ? " ..." : "");
+  const auto type = option->get_type_name();  // with the words that are allowed, which the sentence has
+  return " " + type.substr(0, type.find(":{")) + (many ? " ..." : "");
 }
 
 std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
@@ -91,7 +112,9 @@ std::string HelpFormatter::make_option_desc(const CLI::Option* option) const {
     text += fmt::format(" (default: {})", usual);
   }
   if (option->get_required() && !option->get_positional()) { text += " (required)"; }
-  for (const auto* other : option->get_needs()) { text += fmt::format(" (only with {})", other->get_name()); }
+  if (option->get_positional()) {  // others stand under "With --that:"
+    for (const auto* other : option->get_needs()) { text += fmt::format(" (with {})", other->get_name()); }
+  }
   return in_lines(text);
 }
 

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <string>
+#include <vector>
 
 namespace virtrain::harness {
 
@@ -13,6 +14,8 @@ class HelpFormatter : public CLI::Formatter {
   HelpFormatter();
 
   std::string make_description(const CLI::App* app) const override;
+  std::string make_group(std::string head, bool is_positional,
+                         std::vector<const CLI::Option*> options) const override;
   std::string make_footer(const CLI::App* app) const override;
   std::string make_subcommand(const CLI::App* verb) const override;
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override;

@@ -70,7 +70,7 @@ const char* outcome(const Finding& finding) {
 const char* consequence(Severity severity) {
   switch (severity) {
     case Severity::blocks:
-      return "what it is about cannot run";
+      return "run refuses what needs it";
     case Severity::invalidates:
       return "figures do not count";
     case Severity::warns:
