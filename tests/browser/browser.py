@@ -69,13 +69,13 @@ class Browser:
         return self.run("const b = document.querySelector(arguments[0]).getBoundingClientRect();"
                         "return {x: b.x, y: b.y + scrollY, width: b.width, height: b.height}", selector)
 
-    def screenshot(self, selector=None):
-        """PNG of an element, or of the whole page."""
+    def screenshot(self, selector=None, height=None):
+        """PNG of an element, or of the whole page, from its top so many pixels."""
         if selector:
             clip = self.box(selector)
         else:
             size = self.driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], 8000)}
+            clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], height or 8000)}
         answer = self.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": {**clip, "scale": 1}})
         return base64.b64decode(answer["data"])
 
