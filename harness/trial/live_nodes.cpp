@@ -41,6 +41,10 @@ asio::awaitable<void> LiveNodes::define() {
   group_ = group.id;
   const auto looks = std::make_shared<LooseCalls>(context_.io, context_.pool);
   for (auto& made : group.nodes) {
+    if (made.tenant >= placement_.tenants.size() ||
+        made.placed >= placement_.tenants[made.tenant].nodes.size()) {
+      throw Error("plan nodes", ErrorCode::protocol, "the host has planned a node that was not asked for");
+    }
     LiveNode node;
     node.looks = looks;
     node.placement = &placement_.tenants[made.tenant].nodes[made.placed];

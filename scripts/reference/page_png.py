@@ -15,7 +15,7 @@ def main():
     parser.add_argument("file", type=pathlib.Path)
     parser.add_argument("--element")
     parser.add_argument("--width", type=int, default=900)
-    parser.add_argument("--height", type=int, help="of the whole page, so many pixels from its top")
+    parser.add_argument("--height", type=int, help="pixels of the whole page, from its top")
     arguments = parser.parse_args()
     with Browser() as browser:
         browser.open(arguments.page.resolve(), arguments.width)

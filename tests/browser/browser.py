@@ -70,7 +70,7 @@ class Browser:
                         "return {x: b.x, y: b.y + scrollY, width: b.width, height: b.height}", selector)
 
     def screenshot(self, selector=None, height=None):
-        """PNG of an element, or of the whole page, from its top so many pixels."""
+        """PNG of an element, or of the whole page, `height` pixels from its top."""
         if selector:
             clip = self.box(selector)
         else:

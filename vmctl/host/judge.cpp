@@ -320,18 +320,6 @@ void require_node_devices(const std::string& node, const Inventory& host, const 
   }
 }
 
-void require_programs(const std::vector<std::string>& programs, bool is_for_another) {
-  require_most("programs", programs.size(), most_programs);
-  for (std::size_t i = 0; i < programs.size(); ++i) {
-    const auto field = fmt::format("programs[{}]", i);
-    if (!is_for_another && programs[i].starts_with('/')) {
-      judge_path(field, programs[i]);
-    } else {
-      judge_program(programs[i]);
-    }
-  }
-}
-
 }  // namespace
 
 void judge_path(const std::string& field, const std::string& path) {
@@ -357,12 +345,24 @@ void judge_program(const std::string& name) {
   }
 }
 
+void judge_programs(const std::vector<std::string>& programs, bool is_for_another) {
+  require_most("programs", programs.size(), most_programs);
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const auto field = fmt::format("programs[{}]", i);
+    if (!is_for_another && programs[i].starts_with('/')) {
+      judge_path(field, programs[i]);
+    } else {
+      judge_program(programs[i]);
+    }
+  }
+}
+
 void judge_run(const RunSpec& run, bool is_for_another) {
   if (!is_experiment_id(run.experiment)) {
     refuse_field("experiment", run.experiment, "the id of an experiment");
   }
   require_plain("results_db", run.results_db, most_path_bytes);
-  require_programs(run.programs, is_for_another);
+  judge_programs(run.programs, is_for_another);
 }
 
 void judge_resources(const Inventory& host, const std::vector<std::string>& resources) {

@@ -15,6 +15,7 @@
 namespace virtrain::vmctl {
 
 /// `is_for_another`: the host works for another user than it runs as. Then programs are virtrain's own.
+void judge_programs(const std::vector<std::string>& programs, bool is_for_another);
 void judge_run(const RunSpec& run, bool is_for_another);
 /// Cores and devices that this host has, none of them twice.
 void judge_resources(const Inventory& host, const std::vector<std::string>& resources);

@@ -403,6 +403,8 @@ CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
 }
 
 bool LocalHost::has_image(const ImageSpec& spec, const std::vector<std::string>& programs) {
+  judge_image(spec);
+  judge_programs(programs, works_for_another());
   return has_mirror_image(mirror_of(find_programs(programs), spec));
 }
 

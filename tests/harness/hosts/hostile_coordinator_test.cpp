@@ -365,6 +365,7 @@ TEST_CASE("hostile_coordinator: names, addresses and texts have a form, and libv
   run.refuses("'experiment'", [](Host& host) { host.forget({an_experiment, "x"}); });
   for (const auto& program : {script.string(), std::string("../script"), std::string("sh")}) {
     run.refuses("'program'", [&](Host& host) { host.look_at_cuda(program); });
+    run.refuses("'program'", [&](Host& host) { host.has_image({}, {"virtrain-probe", program}); });
   }
   for (const auto& name : {std::string(), std::string("../x"), std::string(500, 'x'), std::string("a\nb")}) {
     run.refuses("'address'", [&](Host& host) { host.lift_quarantine(name); });
