@@ -30,26 +30,31 @@ using Strings = std::vector<std::string>;
 namespace fs = std::filesystem;
 
 constexpr const char* an_experiment = "20261129t000000-00c0de";
-constexpr const char* another_users_id = "4242";
+constexpr uid_t another_users_id = 4242;
+constexpr const char* of_another = "";
 
-/// The program, of a recorded host: cores and devices are that one's, journal and folders are the test's.
+/// The program, of a recorded host: cores and devices are that one's, journal and folders are the test's. For
+/// another user, for whom root reads no recorded host, they are this host's.
 class Hostess {
  public:
   const TemporaryFolder folder;
 
-  explicit Hostess(const std::string& recorded, bool for_another = false) {
+  explicit Hostess(const std::string& recorded) {
     ::chmod(folder.path.c_str(), 0711);
     const auto root = (fs::path(VIRTRAIN_BINARY_DIR) / "hosts" / recorded).string();
     const auto program = std::string(VIRTRAIN_BINARY_DIR) + "/virtrain-host";
+    if (recorded == of_another) { REQUIRE(::seteuid(another_users_id) == 0); }  // who makes the socket
     auto [ours, theirs] = make_socketpair();
+    REQUIRE(::seteuid(::getuid()) == 0);
     HostProcess process{duplicate(ours.get()), std::move(ours)};
     process.pid = pid_ = ::fork();
     if (pid_ == 0) {
       ::setenv("VIRTRAIN_STATE_DIR", state().c_str(), 1);
       ::setenv("VIRTRAIN_CACHE_DIR", (folder.path / "cache").c_str(), 1);
-      for_another ? ::setenv("SUDO_UID", another_users_id, 1) : ::unsetenv("SUDO_UID");
+      ::unsetenv("SUDO_UID");
       for (const int standard : {STDIN_FILENO, STDOUT_FILENO}) { ::dup2(theirs.get(), standard); }
-      ::execl(program.c_str(), program.c_str(), "--root", root.c_str(), "--log-level", "error", nullptr);
+      const auto* known = recorded == of_another ? "/" : root.c_str();
+      ::execl(program.c_str(), program.c_str(), "--root", known, "--log-level", "error", nullptr);
       ::_exit(127);
     }
     theirs.reset();
@@ -365,8 +370,8 @@ TEST_CASE("hostile_coordinator: names, addresses and texts have a form, and libv
   run.refuses("'experiment'", [](Host& host) { host.forget({an_experiment, "x"}); });
   for (const auto& program : {script.string(), std::string("../script"), std::string("sh")}) {
     run.refuses("'program'", [&](Host& host) { host.look_at_cuda(program); });
-    run.refuses("'program'", [&](Host& host) { host.has_image({}, {"virtrain-probe", program}); });
   }
+  run.refuses("'program'", [](Host& host) { host.has_image({}, {"virtrain-probe", "../script"}); });
   for (const auto& name : {std::string(), std::string("../x"), std::string(500, 'x'), std::string("a\nb")}) {
     run.refuses("'address'", [&](Host& host) { host.lift_quarantine(name); });
     run.refuses("'domain'", [&](Host& host) { host.domain_xml_of(name); });
@@ -405,7 +410,7 @@ TEST_CASE("hostile_coordinator: requests out of order find nothing") {
 
 TEST_CASE("hostile_coordinator: what root may read or write, and the caller may not, stays closed") {
   test::need_root();
-  Hostess host("r750xa", true);
+  Hostess host(of_another);
   const auto secret = host.folder.path / "secret.qcow2";
   std::ofstream(secret) << std::string(4096, 'x');
   ::chmod(secret.c_str(), 0600);
@@ -413,7 +418,7 @@ TEST_CASE("hostile_coordinator: what root may read or write, and the caller may 
   const auto words = "look at the guest image " + secret.string() + ": you may not read it";
   host.refuses(
       words, [&](Host& client) { client.check_guest(guest); }, ErrorCode::host_unable);
-  REQUIRE(::chown(secret.c_str(), std::stoi(another_users_id), 0) == 0);
+  REQUIRE(::chown(secret.c_str(), another_users_id, 0) == 0);
   CHECK_NOTHROW(host.client().check_guest(guest));  // theirs by now
   REQUIRE(::chown(secret.c_str(), 0, 0) == 0);
   const auto closed = host.folder.path / "record";
@@ -421,6 +426,7 @@ TEST_CASE("hostile_coordinator: what root may read or write, and the caller may 
       closed.string(), [&](Host& client) { client.record(closed); }, ErrorCode::io);
   host.refuses("'program' is '/bin/sh'",
                [](Host& client) { client.begin({.experiment = an_experiment, .programs = {"/bin/sh"}}); });
+  host.refuses("'program' is '/bin/sh'", [](Host& client) { client.has_image({}, {"/bin/sh"}); });
   host.client().begin(a_run());
   host.refuses(
       words, [&](Host& client) { client.make_image({.image = secret.string()}); }, ErrorCode::host_unable);

@@ -129,7 +129,6 @@ class OneTrial {
       if (error) { std::rethrow_exception(error); }
     });
     io_.run();
-    for (const auto& node : nodes.nodes()) { caches_.emplace_back(node.made.cache_home); }
     stage = trial.stage();
     CHECK(vmctl::LeaseJournal(folder_.path / "leases.db").effects().empty());
     CHECK(test::processes_with("VIRTRAIN_EXPERIMENT=" + context_.experiment).empty());
@@ -138,8 +137,8 @@ class OneTrial {
 
   /// What rank r of the node was given and found, as it has written it down.
   json given(std::size_t node, std::int64_t rank) const {
-    const auto text = read_file(caches_.at(node) / "virtrain" / fmt::format("rank-{}.json", rank));
-    return json::parse(text.value_or("null"));
+    const auto found = written_.at(node).find(fmt::format("rank-{}.json", rank));
+    return found == written_.at(node).end() ? json() : json::parse(found->second);
   }
   const results::Store& store() const { return store_; }
   results::Trial trial() const { return store_.trials(context_.experiment).at(0); }
@@ -161,7 +160,14 @@ class OneTrial {
       failure_ = error.what();
       code = error.code();
     } catch (const std::exception& error) { failure_ = error.what(); }
+    for (const auto& node : nodes.nodes()) {
+      auto& written = written_.emplace_back();
+      for (const auto& file : entries_of(fs::path(node.made.cache_home) / "virtrain")) {
+        written[file.filename()] = read_file(file).value_or("null");
+      }
+    }
     CHECK((co_await nodes.tear_down()).empty());
+    for (const auto& node : nodes.nodes()) { CHECK_FALSE(fs::exists(node.made.cache_home)); }
   }
 
   const TemporaryFolder folder_;
@@ -173,7 +179,7 @@ class OneTrial {
       std::make_unique<vmctl::LocalHost>(host_with_gpus(folder_.path / "host"));
   Scenario scenario_;
   Plan plan_;
-  std::vector<fs::path> caches_;
+  std::vector<std::map<std::string, std::string>> written_;  ///< by the ranks of each node, by file
   std::string failure_;
   results::Store store_{folder_.path / "results.db"};
   RunContext context_{io_,

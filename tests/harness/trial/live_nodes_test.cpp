@@ -21,12 +21,15 @@ Placement one_node() {
   NodePlacement node;
   node.hostname = "t1n1";
   node.address = "10.77.0.2/16";
+  node.mac = "52:54:00:00:00:01";
   node.cores = {0};
   node.memory_bytes = 512U << 20;
   TenantPlacement tenant;
   tenant.name = "tenant";
   tenant.nodes = {node};
-  return {"case", {}, {tenant}, true};
+  Placement placement{"case", {}, {tenant}, true};
+  placement.guest.memory_bytes = node.memory_bytes;
+  return placement;
 }
 
 struct Loop {
