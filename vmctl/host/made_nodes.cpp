@@ -91,6 +91,10 @@ void take_room(NodeFacts& node, const NodeSpec* first, const NodeSpec* end) {
 
 MadeNodes::MadeNodes(RunState& run, NodeGroupSpec spec)
     : run_(run), spec_(std::move(spec)), names_{run.spec.experiment, run.tag()} {
+  if (!is_vm()) {
+    require_runnable(run.programs.agent, calling_user());
+    for (const auto& [name, program] : run.programs.others) { require_runnable(program, calling_user()); }
+  }
   for (std::size_t t = 0; t < spec_.tenants.size(); ++t) {
     networks_.push_back(plan_network(t));
     const auto count = spec_.kind == NodeKind::shared_slice ? 1 : spec_.tenants[t].size();

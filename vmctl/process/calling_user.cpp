@@ -1,5 +1,6 @@
 #include "vmctl/process/calling_user.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
 #include <sys/fsuid.h>
@@ -12,6 +13,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string_view>
 #include <vector>
@@ -118,6 +120,15 @@ void take_own_surroundings() {
 std::string home_of(const Identity& user) {
   const auto* account = ::getpwuid(user.user);
   return account != nullptr && account->pw_dir != nullptr ? account->pw_dir : "/";
+}
+
+void require_runnable(const std::string& program, const Identity& user) {
+  const AsUser them(user);
+  if (::faccessat(AT_FDCWD, program.c_str(), X_OK, AT_EACCESS) == 0) { return; }
+  throw Error(
+      "start nodes on bare metal as user " + std::to_string(user.user), ErrorCode::host_unable,
+      fmt::format("who called sudo may not run {}: {} (build where that user may enter, or unset SUDO_UID)",
+                  program, std::strerror(errno)));
 }
 
 AsUser::AsUser(const Identity& user) : is_other_(user.user != ::geteuid()) {

@@ -31,6 +31,9 @@ void take_own_surroundings();
 /// The home of the user's account; "/" without one.
 std::string home_of(const Identity& user);
 
+/// Throws Error(host_unable) where that user may not run the program: what lies in root's home, for one.
+void require_runnable(const std::string& program, const Identity& user);
+
 /// While it lives, this thread looks for, opens and makes files with that user's rights and no others. Does
 /// nothing for the user that this process runs as.
 class AsUser {

@@ -74,6 +74,20 @@ TEST_CASE("as another user a thread reaches what that user may, and other thread
   CHECK(::geteuid() == 0);
 }
 
+TEST_CASE("a program in a folder of root's is refused in words before a node is made of it") {
+  test::need_root();
+  const TemporaryFolder folder;
+  const auto program = (folder.path / "program").string();
+  std::ofstream(program) << "#!/bin/sh\n";
+  ::chmod(program.c_str(), 0755);
+  ::chmod(folder.path.c_str(), 0755);
+  CHECK_NOTHROW(require_runnable(program, stranger));
+  ::chmod(folder.path.c_str(), 0700);
+  CHECK_THROWS_WITH(require_runnable(program, stranger),
+                    test::Contains(program + ": Permission denied") && test::Contains("unset SUDO_UID"));
+  CHECK_NOTHROW(require_runnable(program, root));
+}
+
 TEST_CASE("for the user that this process runs as nothing changes") {
   const AsUser user({::geteuid(), ::getegid()});
   CHECK(may_read("/proc/self/environ"));
