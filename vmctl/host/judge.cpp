@@ -457,7 +457,6 @@ void judge_group(const NodeGroupSpec& group) {
     const auto& tenant = group.tenants[t];
     nodes += tenant.size();
     require_most("tenants", nodes, most_nodes);
-    if (tenant.empty()) { refuse_field(fmt::format("tenants[{}]", t), "", "one node at least"); }
     std::set<std::string> addresses;  // each tenant's network is its own
     for (std::size_t n = 0; n < tenant.size(); ++n) {
       const auto field = field_of_node(t, n);
@@ -475,6 +474,7 @@ void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired
   std::uint64_t memory = 0;  // each is bounded, and so is their number: the sum fits
   std::set<std::string> devices, macs;
   for (std::size_t t = 0; t < group.tenants.size(); ++t) {
+    if (group.tenants[t].empty()) { refuse_field(fmt::format("tenants[{}]", t), "", "one node at least"); }
     for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
       const auto& node = group.tenants[t][n];
       const auto field = field_of_node(t, n);

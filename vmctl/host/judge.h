@@ -37,7 +37,8 @@ void judge_lending(const Inventory& host, const std::vector<std::string>& acquir
 void judge_addresses(const Inventory& host, const std::vector<std::string>& addresses);
 void judge_demands(const Inventory& host, const std::vector<DeviceDemand>& demands);
 
-/// Names, addresses and sizes as a group of nodes has them, of whichever host.
+/// Names, addresses and sizes as a group of nodes has them, of whichever host; tenants that are not asked
+/// about may be without nodes.
 void judge_group(const NodeGroupSpec& group);
 /// The same on the cores and devices that the run has acquired of this host.
 void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired, const NodeGroupSpec& group);
