@@ -5,6 +5,7 @@ are for, and whichever process goes, nothing of root's is left.
 
 usage: elevation_test.py elevation|host_signals[_NAME]"""
 
+import hashlib
 import os
 import pathlib
 import pty
@@ -297,6 +298,32 @@ def elevation_root_starts_no_program_of_the_users(place):
     shutil.rmtree(traps)
     assert done.returncode == 0 and not caught.exists(), (done, caught.exists() and caught.read_text())
     assert place.not_the_users() == []
+
+
+def elevation_an_image_of_the_users_own_is_read_by_qemu_and_by_no_other_user(place):
+    """A disk without a system: QEMU boots from it, and no agent ever comes."""
+    place.may_use_sudo("yes")
+    image = place.home / "own.raw"
+    image.write_bytes(os.urandom(1 << 20))
+    os.chown(image, ID, ID)
+    image.chmod(0o600)
+    place.home.chmod(0o700)
+    scenario = place.folder / "image.yaml"
+    scenario.write_text(place.scenario(["vm"]).read_text().replace("pinning: cores}", f"pinning: cores, image: {image}}}")
+                        + "boot_timeout: 3s\n")
+    process, words = place.run("run", scenario, "--db", place.home / "image.db", "--wait", "--privileges", "sudo")
+    place.home.chmod(0o755)
+    assert process.returncode != 0 and "no message from it" in words and "ermission" not in words, words
+    name = hashlib.sha256(image.read_bytes()).hexdigest()[:32]
+    copy = pathlib.Path(f"/var/cache/virtrain/images/{name}/disk")
+    assert copy.read_bytes() == image.read_bytes() and copy.stat().st_mode & 0o7777 == 0o400, oct(copy.stat().st_mode)
+    shutil.rmtree(copy.parent)
+    # What only root may read is none of the user's images.
+    image.chmod(0o600)
+    os.chown(image, 0, 0)
+    process, words = place.run("run", scenario, "--db", place.home / "image.db", "--wait", "--privileges", "sudo")
+    assert process.returncode == 4 and "you may not read it" in words, words
+    image.unlink()
 
 
 def elevation_root_reads_no_recorded_host_for_a_user(place):

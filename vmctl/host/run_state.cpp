@@ -47,7 +47,7 @@ void choose_image(VmHost& host, const std::string& image, const Cancelled& cance
     return;
   }
   auto copy = copy_image(image, cache_dir(), cancelled);
-  host.cloud_image = inspect_cloud_image(copy.file);
+  host.cloud_image = inspect_cloud_image(copy.file, true);  // closed to all but QEMU's user
   host.cloud_image->hold = std::move(copy.hold);
 }
 

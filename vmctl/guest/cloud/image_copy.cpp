@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/fs.h>
+#include <pwd.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "common/text/units.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/guest/mirror/supermin.h"
+#include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/process/calling_user.h"
 
 namespace virtrain::vmctl {
@@ -79,6 +81,18 @@ std::string copy_content(int from, int to, off_t most, const std::string& operat
   return digest.finish();
 }
 
+/// An image may be somebody's own: besides root only QEMU's user reads the copy.
+void close_to_others(int copy, const std::string& operation) {
+  constexpr mode_t owner_reads = 0400;
+  if (::fchmod(copy, owner_reads) != 0) { throw errno_error(operation, errno); }
+  for (const auto* name : qemu_accounts) {
+    const auto* account = ::geteuid() == 0 ? ::getpwnam(name) : nullptr;
+    if (account == nullptr) { continue; }
+    if (::fchown(copy, account->pw_uid, static_cast<gid_t>(-1)) != 0) { throw errno_error(operation, errno); }
+    return;
+  }
+}
+
 }  // namespace
 
 ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Cancelled& cancelled) {
@@ -93,7 +107,8 @@ ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Can
   if (!copy) { throw errno_error(operation, errno); }
   const auto hash =
       copy_content(source.get(), copy.get(), size, operation, cancelled).substr(0, length_of_image_hash);
-  if (::fchmod(copy.get(), 0644) != 0 || ::fsync(copy.get()) != 0) { throw errno_error(operation, errno); }
+  close_to_others(copy.get(), operation);
+  if (::fsync(copy.get()) != 0) { throw errno_error(operation, errno); }
   auto hold = hold_image(images, hash);
   const auto folder = images / hash;
   make_own_folder(folder, 0755);
