@@ -512,10 +512,4 @@ void judge_libvirt(const std::string& uri) {
   }
 }
 
-void judge_experiments(const std::vector<std::string>& ids) {
-  for (const auto& id : ids) {
-    if (!is_experiment_id(id)) { refuse_field("experiment", id, "the id of an experiment"); }
-  }
-}
-
 }  // namespace virtrain::vmctl

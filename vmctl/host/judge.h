@@ -49,8 +49,7 @@ void judge_canaries(const std::vector<Canary>& canaries);
 
 /// One of libvirt_connections, or empty.
 void judge_libvirt(const std::string& uri);
-void judge_experiments(const std::vector<std::string>& ids);
-/// The name of a domain, or the address of a device.
+/// The name of a domain or an experiment, or the address of a device.
 void judge_name(const char* field, const std::string& name);
 /// An absolute path without "." and "..".
 void judge_path(const std::string& field, const std::string& path);

@@ -599,7 +599,7 @@ ModeReport LocalHost::check_modes() {
 
 Leftovers LocalHost::leftovers(const std::string& libvirt, const std::string& experiment) {
   judge_libvirt(libvirt);
-  if (!experiment.empty()) { judge_experiments({experiment}); }
+  if (!experiment.empty()) { judge_name("experiment", experiment); }
   cleaning_ = std::make_unique<Cleaning>(libvirt.empty() ? reachable_libvirt() : libvirt);
   if (!experiment.empty()) {
     // Network namespaces and cgroups have the end of an experiment's id in their names, and no more of it.
@@ -628,7 +628,7 @@ Cleaned LocalHost::clean() {
 }
 
 void LocalHost::forget(const std::vector<std::string>& experiments) {
-  judge_experiments(experiments);
+  for (const auto& experiment : experiments) { judge_name("experiment", experiment); }
   if (!cleaning_) { return; }
   for (const auto& owner : cleaning().forgettable) {
     if (contains(experiments, owner.experiment)) { cleaning().journal.release_all(owner); }

@@ -367,7 +367,7 @@ TEST_CASE("hostile_coordinator: names, addresses and texts have a form, and libv
     run.refuses("'libvirt'", [&](Host& host) { host.leftovers(uri, ""); });
   }
   run.refuses("'experiment'", [](Host& host) { host.leftovers("", "../x"); });
-  run.refuses("'experiment'", [](Host& host) { host.forget({an_experiment, "x"}); });
+  run.refuses("'experiment'", [](Host& host) { host.forget({an_experiment, "x/y"}); });
   for (const auto& program : {script.string(), std::string("../script"), std::string("sh")}) {
     run.refuses("'program'", [&](Host& host) { host.look_at_cuda(program); });
   }
