@@ -21,6 +21,7 @@
 #include "harness/experiment/stop_signals.h"
 #include "harness/hosts/host_client.h"
 #include "harness/job/programs.h"
+#include "harness/plan/node_group.h"
 
 namespace virtrain::harness {
 namespace {

@@ -270,7 +270,7 @@ TEST_CASE("hostile_coordinator: guests are as a scenario may say them") {
       {"'guest.network.mtu'", [](auto& guest) { guest.network.mtu = 1; }},
       {"'limits.network_in'", [](auto& guest) { guest.limits.network_in = 0; }}};
   for (const auto& [words, harm] : harms) {
-    run.refuses_group(words, [&](NodeGroupSpec& group) { harm(group.guest); });
+    run.refuses_group(words, [&harm = harm](NodeGroupSpec& group) { harm(group.guest); });
     const auto guest = with<GuestSpec>(run.group.guest, harm);
     run.refuses(words, [&](Host& host) { host.check_guest(guest); });
     const auto group = with<NodeGroupSpec>(run.group, [&](auto& spec) { spec.guest = guest; });
