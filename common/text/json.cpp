@@ -146,8 +146,13 @@ nlohmann::json parse_json_or_null(std::string_view text, const JsonLimits& limit
 std::string safe_json_text(std::string_view text) {
   std::string safe;
   safe.reserve(text.size());
+  const auto is_plain = [](char c) { return (c >= ' ' && c <= '~') || c == '\n'; };
   // Outside of strings JSON is plain ASCII, so what is escaped stands in a string.
-  while (!text.empty()) {
+  while (true) {
+    const auto plain = static_cast<std::size_t>(std::ranges::find_if_not(text, is_plain) - text.begin());
+    safe += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) { return safe; }
     const auto [point, length] = first_code_point(text);
     const auto value = static_cast<unsigned>(point);
     if (is_showable(point)) {
@@ -160,7 +165,6 @@ std::string safe_json_text(std::string_view text) {
     }
     text.remove_prefix(std::max<std::size_t>(length, 1));
   }
-  return safe;
 }
 
 std::string dump_json(const nlohmann::json& value, int indent) {
