@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/files/unique_fd.h"
+#include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 
 namespace virtrain {
@@ -63,6 +64,7 @@ class Side {
 
 struct Pair {
   explicit Pair(LinkTimes times = {}) {
+    ignore_broken_pipes();  // as every program with a link does
     auto [a, b] = make_socketpair();
     left = std::make_unique<Side>(std::move(a), times);
     right = std::make_unique<Side>(std::move(b), times);
