@@ -10,8 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <vector>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -28,14 +26,10 @@ constexpr const char* getting_root = "get a host process with root's privileges"
 
 /// sudo reports a user who may not use it to the administrator, so it is not tried by whoever comes along.
 bool is_administrator() {
-  std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
-  groups.resize(
-      static_cast<std::size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
-  groups.push_back(::getegid());
   constexpr std::array administrators{"sudo", "wheel", "admin"};
-  return std::ranges::any_of(administrators, [&](const char* name) {
+  return std::ranges::any_of(administrators, [](const char* name) {
     const auto* group = ::getgrnam(name);
-    return group != nullptr && std::ranges::find(groups, group->gr_gid) != groups.end();
+    return group != nullptr && ::group_member(group->gr_gid) != 0;
   });
 }
 

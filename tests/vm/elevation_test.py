@@ -9,6 +9,7 @@ import hashlib
 import os
 import pathlib
 import pty
+import re
 import select
 import shutil
 import signal
@@ -298,6 +299,20 @@ def elevation_root_starts_no_program_of_the_users(place):
     shutil.rmtree(traps)
     assert done.returncode == 0 and not caught.exists(), (done, caught.exists() and caught.read_text())
     assert place.not_the_users() == []
+
+
+def elevation_sudo_is_tried_unasked_by_administrators_only(place):
+    """Others it would report."""
+    place.may_use_sudo("yes")
+    scenario, groups = place.scenario(["bare_metal"]), place.groups.read_text()
+    process, words = place.run("doctor", scenario)
+    assert "in mode system" not in words, words
+    place.groups.write_text(re.sub(r"(?m)^sudo:.*$", f"sudo:x:27:{USER}", groups))
+    process, words = place.run("doctor", scenario)
+    assert process.returncode == 0 and "in mode system" in words, words
+    process, words = place.run("doctor", scenario, "--privileges", "none")
+    assert "in mode system" not in words, words
+    place.groups.write_text(groups)
 
 
 def elevation_an_image_of_the_users_own_is_read_by_qemu_and_by_no_other_user(place):

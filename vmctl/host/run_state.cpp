@@ -36,7 +36,8 @@ std::string guest_program(const std::filesystem::path& program) {
 
 void look_at_image(const std::string& image) {
   const AsUser coordinator(coordinator_user());
-  if (image != mirror_image) { inspect_cloud_image(image, works_for_another()); }
+  if (image == mirror_image) { return; }
+  inspect_cloud_image(image, works_for_another() ? ImageReader::us : ImageReader::qemu);
 }
 
 void choose_image(VmHost& host, const std::string& image, const Cancelled& cancelled) {
@@ -47,7 +48,7 @@ void choose_image(VmHost& host, const std::string& image, const Cancelled& cance
     return;
   }
   auto copy = copy_image(image, cache_dir(), cancelled);
-  host.cloud_image = inspect_cloud_image(copy.file, true);  // closed to all but QEMU's user
+  host.cloud_image = inspect_cloud_image(copy.file, ImageReader::us);  // QEMU's user owns it
   host.cloud_image->hold = std::move(copy.hold);
 }
 

@@ -38,21 +38,22 @@ nlohmann::json file(const char* path, const char* permissions, const std::string
 
 }  // namespace
 
-CloudImage inspect_cloud_image(const fs::path& path, bool to_be_copied) {
+CloudImage inspect_cloud_image(const fs::path& path, ImageReader reader) {
+  const bool by_qemu = reader == ImageReader::qemu;
   const auto operation = "look at the guest image " + path.string();
   const auto refuse = [&](const std::string& why) { throw Error(operation, ErrorCode::host_unable, why); };
   const auto file = open_to_read(path);
   struct stat status {};
   if (!file && errno == EACCES) {
-    refuse(to_be_copied ? "you may not read it" : "QEMU's user may not read it (chmod a+r)");
+    refuse(by_qemu ? "QEMU's user may not read it (chmod a+r)" : "you may not read it");
   }
   if (!file && (errno == EINVAL || errno == EISDIR)) { refuse("it is not a regular file"); }
   if (!file || ::fstat(file.get(), &status) != 0) { refuse("there is no such file"); }
-  if (!to_be_copied && ::geteuid() == 0 && !is_open_to_all(fs::absolute(path).parent_path())) {
+  if (by_qemu && ::geteuid() == 0 && !is_open_to_all(fs::absolute(path).parent_path())) {
     refuse("it lies in a folder that QEMU's user may not enter (move it, or chmod a+x)");
   }
   constexpr mode_t readable_by_all = 0004;
-  if (!to_be_copied && (status.st_mode & readable_by_all) == 0) {
+  if (by_qemu && (status.st_mode & readable_by_all) == 0) {
     refuse("QEMU's user may not read it (chmod a+r)");
   }
   std::string bytes(disk_header_bytes, '\0');

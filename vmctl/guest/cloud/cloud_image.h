@@ -19,9 +19,12 @@ struct CloudImage {
   std::shared_ptr<const UniqueFd> hold = {};  ///< of a copy, see ImageCopy
 };
 
-/// Throws Error(host_unable) for what is no disk image, takes bytes of other files, is encrypted, or that
-/// QEMU's user cannot read (unless it is to be copied).
-CloudImage inspect_cloud_image(const std::filesystem::path& file, bool to_be_copied = false);
+/// Who must be able to read an image: QEMU's user by its mode and its folders, or only who looks at it.
+enum class ImageReader { qemu, us };
+
+/// Throws Error(host_unable) for what is no disk image, takes bytes of other files, is encrypted, or that the
+/// reader cannot read.
+CloudImage inspect_cloud_image(const std::filesystem::path& file, ImageReader reader = ImageReader::qemu);
 
 /// A copy of the image that takes one VM's writes; a few hundred KiB at first.
 void make_overlay(const CloudImage& image, const std::filesystem::path& overlay);

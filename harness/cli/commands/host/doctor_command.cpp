@@ -363,7 +363,8 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
   if (!arguments.record.empty()) {
-    open_host()->record(std::filesystem::absolute(arguments.record).lexically_normal());
+    open_host("/", arguments.elevation)
+        ->record(std::filesystem::absolute(arguments.record).lexically_normal());
     fmt::print(std::cout, "{}: this host; use it elsewhere with plan, doctor or topology --inventory\n",
                excerpt(arguments.record, 4096));
     return;
