@@ -125,10 +125,13 @@ std::string home_of(const Identity& user) {
 void require_runnable(const std::string& program, const Identity& user) {
   const AsUser them(user);
   if (::faccessat(AT_FDCWD, program.c_str(), X_OK, AT_EACCESS) == 0) { return; }
-  throw Error(
-      "start nodes on bare metal as user " + std::to_string(user.user), ErrorCode::host_unable,
-      fmt::format("who called sudo may not run {}: {} (build where that user may enter, or unset SUDO_UID)",
-                  program, std::strerror(errno)));
+  const std::string why = std::strerror(errno);
+  throw Error("start nodes on bare metal as user " + std::to_string(user.user), ErrorCode::host_unable,
+              user.user == ::geteuid()
+                  ? fmt::format("{} cannot be run: {}", program, why)
+                  : fmt::format("who called sudo may not run {}: {} (build where that user may enter, or "
+                                "unset SUDO_UID)",
+                                program, why));
 }
 
 AsUser::AsUser(const Identity& user) : is_other_(user.user != ::geteuid()) {

@@ -76,7 +76,7 @@ struct TornDown {
                journal,
                this_process("20261120t083012-7f3a2b", ""),
                folder.path,
-               {}};
+               {"/bin/true", "/bin/true", {}}};
   FakeHypervisor* hypervisor = nullptr;
   std::vector<std::string> left;
 
