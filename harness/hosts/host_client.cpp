@@ -68,6 +68,9 @@ class HostClient final : public Host {
     return ask<&Host::numa_nodes_of>(cores);
   }
   HostAddresses addresses() override { return ask<&Host::addresses>(); }
+  HostNetworkFacts look_at_network(const HostNetwork& network) override {
+    return ask<&Host::look_at_network>(network);
+  }
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override {
     // Nodes of other tenants are not in it, and a plan asks for each node of a thousand tenants.

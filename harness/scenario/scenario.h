@@ -8,6 +8,7 @@
 
 #include "common/model/arm.h"
 #include "common/model/workload.h"
+#include "harness/scenario/host_list.h"
 #include "harness/scenario/isolation/neighbour.h"
 #include "results/statistics/sequential.h"
 #include "vmctl/api/device_grant.h"
@@ -141,6 +142,10 @@ struct Tenant {
   std::optional<Neighbour> neighbour = {};  ///< it does not train: it is what a victim is measured beside
   vmctl::NodeLimits limits = {};            ///< of each of its nodes
   bool scratch_disk = false;                ///< its VMs have a disk that the aggressor may overwrite
+  /// Its nodes on each of the scenario's hosts, which are filled in their order; absent: as evenly as it
+  /// goes.
+  std::optional<std::int64_t> per_host = {};
+  std::string on = {};  ///< the host of all of its nodes; empty: any
 };
 
 /// One placement of work, with all that a host has to know of it. A weak-scaling case of the file has become
@@ -208,7 +213,8 @@ struct Scenario {
   std::string name;
   std::string description;
   std::string text;  ///< the file as it was read
-  Guest guest;       ///< without what arms and sweeps change; so are devices and cases
+  HostList hosts = {};
+  Guest guest;  ///< without what arms and sweeps change; so are devices and cases
   Devices devices;
   std::vector<Case> cases;
   std::vector<Arm> arms;

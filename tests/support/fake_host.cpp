@@ -437,6 +437,11 @@ vmctl::HostAddresses FakeHost::addresses() {
   return {};
 }
 
+vmctl::HostNetworkFacts FakeHost::look_at_network(const vmctl::HostNetwork& network) {
+  enter("look_at_network");
+  return {network.kind == vmctl::HostNetworkKind::vxlan ? "192.0.2.1" : "", 1500, "fake", "1.0", "1000 Mb/s"};
+}
+
 bool FakeHost::lift_quarantine(const std::string&) {
   enter("lift_quarantine");
   return false;

@@ -58,6 +58,7 @@ class FakeHost final : public vmctl::Host {
   vmctl::DeviceListing devices() override;
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
   vmctl::HostAddresses addresses() override;
+  vmctl::HostNetworkFacts look_at_network(const vmctl::HostNetwork& network) override;
   std::string planned_xml(const vmctl::NodeGroupSpec&, std::size_t, std::size_t, vmctl::NodeId,
                           bool) override;
   std::string nccl_topology_of(const std::string& domain_xml) override;

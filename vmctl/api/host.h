@@ -17,6 +17,7 @@
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/evidence.h"
 #include "vmctl/api/host_mode.h"
+#include "vmctl/api/host_network.h"
 #include "vmctl/api/inventory.h"
 #include "vmctl/api/leftover.h"
 #include "vmctl/api/node.h"
@@ -33,8 +34,13 @@ struct RunSpec {
   bool may_change_host = true;
   std::vector<std::string> programs =
       {};  ///< by name (or path, of others'), that its nodes have beside the agent
+  /// The name of this host in NodeSpec::host; empty: the run has no other.
+  std::string host = {};
+  HostNetwork network = {};             ///< by which this host's nodes reach those of the others
+  std::vector<std::string> peers = {};  ///< where the tunnels of the others end
 };
-BOOST_DESCRIBE_STRUCT(RunSpec, (), (experiment, results_db, mode, may_change_host, programs))
+BOOST_DESCRIBE_STRUCT(RunSpec, (),
+                      (experiment, results_db, mode, may_change_host, programs, host, network, peers))
 
 /// Whether it is an experiment's id, of which names of folders and devices are made.
 bool is_experiment_id(std::string_view text);
@@ -73,6 +79,8 @@ class HostLooks {
   virtual std::vector<int> numa_nodes_of(const std::vector<int>& cores) = 0;
   /// Those at which nodes could reach it now, those of their networks included.
   virtual HostAddresses addresses() = 0;
+  /// Throws Error(host_unable) where it has no such bridge or NIC, or one that is not up, in words.
+  virtual HostNetworkFacts look_at_network(const HostNetwork& network) = 0;
   /// The domain XML of a VM that is yet to be made, the `number`th node of its run; EXPERIMENT, TAG and
   /// IMAGE stand in it for what is only known then.
   virtual std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,

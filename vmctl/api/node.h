@@ -191,10 +191,11 @@ struct NodeSpec {
   NodeLimits limits = {};
   std::uint64_t scratch_bytes = 0;   ///< size of a VM's disk that loads may overwrite; 0: it has none
   std::string planted_channel = {};  ///< name of a port beside the agent's that leads nowhere; empty: none
+  std::string host = {};             ///< that makes it, RunSpec::host; empty: the only one
 };
 BOOST_DESCRIBE_STRUCT(NodeSpec, (),
                       (hostname, address, mac, cores, core_numa_nodes, emulator_cores, numa_node,
-                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel))
+                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel, host))
 
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";
@@ -269,7 +270,8 @@ enum class NodeKind {
 };
 VIRTRAIN_DESCRIBE_ENUM(NodeKind, vm, slice, shared_slice)
 
-/// Nodes that are made and removed together, with the networks of their tenants.
+/// Nodes that are made and removed together, with the networks of their tenants. Each host is told all of
+/// them, and makes its own.
 struct NodeGroupSpec {
   NodeKind kind = NodeKind::vm;
   GuestSpec guest;

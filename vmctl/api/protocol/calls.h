@@ -13,7 +13,7 @@
 #define VIRTRAIN_HOST_CALLS(ROW)                                                                        \
   ROW(inventory, looks) ROW(fingerprint, looks) ROW(devices, looks) ROW(numa_nodes_of, looks)           \
   ROW(addresses, looks) ROW(planned_xml, looks) ROW(nccl_topology_of, looks) ROW(domain_xml_of, looks)  \
-  ROW(log_root, looks) ROW(record, looks)                                                               \
+  ROW(log_root, looks) ROW(record, looks) ROW(look_at_network, looks)                                   \
   ROW(examine, looks) ROW(checks, looks) ROW(examine_devices, looks) ROW(privileges, looks)             \
   ROW(lacks_user_namespaces, looks) ROW(lacks_system_libvirt, looks) ROW(closed_to_qemu, looks)         \
   ROW(lacks_limits, looks) ROW(check_guest, looks) ROW(look_at_cuda, looks) ROW(has_image, looks)       \
