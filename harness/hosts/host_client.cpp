@@ -74,7 +74,7 @@ class HostClient final : public Host {
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override {
     // Nodes of other tenants are not in it, and a plan asks for each node of a thousand tenants.
-    NodeGroupSpec own{group.kind, group.guest, {}};
+    NodeGroupSpec own{group.kind, group.guest, {}, group.network};
     own.tenants.resize(tenant + 1);
     own.tenants[tenant] = group.tenants.at(tenant);
     return ask<&Host::planned_xml>(own, tenant, node, number, emulated);

@@ -17,7 +17,7 @@ using virtrain::to_string;
 /// to the other hosts, over a NIC that is there.
 VIRTRAIN_ENUM_CLASS(HostNetworkKind, none, bridge, vxlan)
 
-/// What a host gives for it. Nothing is changed of what has that name.
+/// The device that a host gives for it. Nothing is changed of what has that name.
 struct HostNetwork {
   bool operator==(const HostNetwork&) const = default;
   VIRTRAIN_RECORD;

@@ -15,6 +15,7 @@
 #include "common/files/unique_fd.h"
 #include "common/model/described.h"
 #include "vmctl/api/device_grant.h"
+#include "vmctl/api/host_network.h"
 #include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
@@ -55,7 +56,8 @@ struct GuestNetwork {
                  .least = 1, .most = 256);
   VIRTRAIN_FIELD(std::optional<std::int64_t>, mtu, {},
                  .text = "Bytes of the largest packet in the tenant's network, of VMs and slices alike",
-                 .key = "mtu", .least = 1280, .most = 65'000, .absent = "1500, the kernel's own",
+                 .key = "mtu", .least = 1280, .most = 65'000,
+                 .absent = "1500, the kernel's own; between hosts what their network carries",
                  .example = "9000");
 };
 
@@ -276,8 +278,10 @@ struct NodeGroupSpec {
   NodeKind kind = NodeKind::vm;
   GuestSpec guest;
   std::vector<std::vector<NodeSpec>> tenants;
+  /// planned_xml() shows this host's; nodes that are made have that of their run, RunSpec::network.
+  HostNetwork network = {};
 };
-BOOST_DESCRIBE_STRUCT(NodeGroupSpec, (), (kind, guest, tenants))
+BOOST_DESCRIBE_STRUCT(NodeGroupSpec, (), (kind, guest, tenants, network))
 
 using NodeId = std::int64_t;       ///< counted over the run
 using NodeGroupId = std::int64_t;  ///< likewise

@@ -1,8 +1,10 @@
 #include "vmctl/host/judge.h"
 
+#include <arpa/inet.h>
 #include <boost/describe/members.hpp>
 #include <boost/mp11/algorithm.hpp>
 #include <fmt/format.h>
+#include <netinet/in.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +21,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/api/protocol/wire.h"
+#include "vmctl/resources/kind/names.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -27,6 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_path_bytes = 4096, most_name_bytes = 128, most_canaries = 64;
 constexpr std::size_t most_programs = 16, most_texts = 64, most_text_bytes = std::size_t{1} << 20;
+constexpr std::size_t most_device_name_bytes = 15, most_peers = 255;
 constexpr std::size_t most_nodes = 4096, most_devices_of_a_node = 256, most_functions = 4096;
 constexpr std::string_view our_programs = "virtrain-", core_name = "core:", device_name = "device:";
 
@@ -228,6 +232,22 @@ bool is_tenants_address(const std::string& text) {
          text == fmt::format("10.77.{}.{}/16", third, fourth);
 }
 
+/// "192.0.2.7", "2001:db8::7": of one machine, in the form that all have of it.
+bool is_hosts_address(const std::string& text) {
+  char again[INET6_ADDRSTRLEN] = "";
+  if (in_addr v4{}; ::inet_pton(AF_INET, text.c_str(), &v4) == 1) {
+    const auto first = ntohl(v4.s_addr) >> 24;
+    return first != 0 && first != 127 && first < 224 &&
+           text == ::inet_ntop(AF_INET, &v4, again, sizeof again);
+  }
+  in6_addr v6{};
+  if (::inet_pton(AF_INET6, text.c_str(), &v6) != 1) { return false; }
+  const bool is_one = !IN6_IS_ADDR_MULTICAST(&v6) && !IN6_IS_ADDR_LOOPBACK(&v6) &&
+                      !IN6_IS_ADDR_UNSPECIFIED(&v6) && !IN6_IS_ADDR_LINKLOCAL(&v6) &&
+                      !IN6_IS_ADDR_V4MAPPED(&v6);
+  return is_one && text == ::inet_ntop(AF_INET6, &v6, again, sizeof again);
+}
+
 void require_new(const std::string& field, std::set<std::string>& taken, const std::string& said) {
   if (!taken.insert(said).second) { refuse_field(field, said, "that of one node only"); }
 }
@@ -263,6 +283,7 @@ void require_node_form(const std::string& field, const NodeGroupSpec& group, con
     refuse_field(field + ".scratch_bytes", fmt::format("{}", node.scratch_bytes),
                  fmt::format("{} at most", most_scratch_bytes));
   }
+  if (!node.host.empty()) { judge_name((field + ".host").c_str(), node.host); }
   const auto channel = planted_channel_of(node);
   if (!node.planted_channel.empty() && node.planted_channel != channel) {
     refuse_field(field + ".planted_channel", node.planted_channel, "empty or " + channel);
@@ -363,6 +384,41 @@ void judge_run(const RunSpec& run, bool is_for_another) {
   }
   require_plain("results_db", run.results_db, most_path_bytes);
   judge_programs(run.programs, is_for_another);
+  if (!run.host.empty()) { judge_name("host", run.host); }
+  judge_network("network", run.network);
+  require_most("peers", run.peers.size(), most_peers);
+  if (!run.peers.empty() && run.network.kind != HostNetworkKind::vxlan) {
+    refuse_field("peers", run.peers.front(), "empty without a VXLAN");
+  }
+  std::set<std::string> peers;
+  for (std::size_t i = 0; i < run.peers.size(); ++i) {
+    const auto field = fmt::format("peers[{}]", i);
+    if (!is_hosts_address(run.peers[i])) {
+      refuse_field(field, run.peers[i], "the IP address of a host, as ip prints it");
+    }
+    require_new(field, peers, run.peers[i]);
+  }
+}
+
+void judge_network(const std::string& field, const HostNetwork& network) {
+  const auto& name = network.name;
+  if (network.kind == HostNetworkKind::none) {
+    if (!name.empty()) { refuse_field(field + ".name", name, "empty for this kind"); }
+    return;
+  }
+  const auto is_of_name = [](char c) {
+    return is_lower(c) || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_' || c == '.' ||
+           c == '@';
+  };
+  const bool is_name = !name.empty() && name.size() <= most_device_name_bytes &&
+                       std::ranges::all_of(name, is_of_name) && !name.starts_with('-') &&
+                       !name.starts_with('.');
+  if (!is_name) {
+    refuse_field(field + ".name", name,
+                 fmt::format("the name of a network device, of at most {} bytes", most_device_name_bytes));
+  }
+  // Else a node of one tenant could be plugged into another's network.
+  if (generated_tag(name)) { refuse_field(field + ".name", name, "a device that is not virtrain's"); }
 }
 
 void judge_resources(const Inventory& host, const std::vector<std::string>& resources) {
@@ -449,6 +505,7 @@ void judge_demands(const Inventory& host, const std::vector<DeviceDemand>& deman
 
 void judge_group(const NodeGroupSpec& group) {
   judge_guest(group.guest);
+  judge_network("network", group.network);
   require_most("tenants", group.tenants.size(), most_nodes);
   if (group.tenants.empty()) { refuse_field("tenants", "", "one at least"); }
   std::size_t nodes = 0;
@@ -466,9 +523,11 @@ void judge_group(const NodeGroupSpec& group) {
   }
 }
 
-void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired,
+void judge_nodes(const RunSpec& run, const Inventory& host, const std::vector<std::string>& acquired,
                  const NodeGroupSpec& group) {
   judge_group(group);
+  const bool share_a_bridge = run.network.kind == HostNetworkKind::bridge;
+  std::set<std::string> addresses;
   const Acquired ours(acquired.begin(), acquired.end());
   const auto cores = numa_nodes_by_core(host);
   std::uint64_t memory = 0;  // each is bounded, and so is their number: the sum fits
@@ -478,6 +537,8 @@ void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired
     for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
       const auto& node = group.tenants[t][n];
       const auto field = field_of_node(t, n);
+      if (share_a_bridge) { require_new(field + ".address", addresses, node.address); }
+      if (node.host != run.host) { continue; }
       require_node_cores(field, cores, ours, node);
       memory += node.memory_bytes;
       if (memory > host.memory_bytes) {

@@ -17,6 +17,8 @@ namespace virtrain::vmctl {
 /// `is_for_another`: the host works for another user than it runs as. Then programs are virtrain's own.
 void judge_programs(const std::vector<std::string>& programs, bool is_for_another);
 void judge_run(const RunSpec& run, bool is_for_another);
+/// A bridge or NIC by the name of a device, or nothing.
+void judge_network(const std::string& field, const HostNetwork& network);
 /// Cores and devices that this host has, none of them twice.
 void judge_resources(const Inventory& host, const std::vector<std::string>& resources);
 
@@ -40,8 +42,9 @@ void judge_demands(const Inventory& host, const std::vector<DeviceDemand>& deman
 /// Names, addresses and sizes as a group of nodes has them, of whichever host; tenants that are not asked
 /// about may be without nodes.
 void judge_group(const NodeGroupSpec& group);
-/// The same on the cores and devices that the run has acquired of this host.
-void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired, const NodeGroupSpec& group);
+/// The same, and this host's own nodes on the cores and devices that the run has acquired of it.
+void judge_nodes(const RunSpec& run, const Inventory& host, const std::vector<std::string>& acquired,
+                 const NodeGroupSpec& group);
 /// As many PCI functions as a guest may have.
 void judge_functions(const std::vector<PciFunction>& functions);
 

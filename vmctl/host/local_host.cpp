@@ -23,6 +23,7 @@
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/cpu_models.h"
 #include "vmctl/machine/cross_check.h"
+#include "vmctl/machine/host_network.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"
@@ -172,6 +173,15 @@ std::map<std::string, std::string> LocalHost::fingerprint() {
 
 std::vector<int> LocalHost::numa_nodes_of(const std::vector<int>& cores) {
   return vmctl::numa_nodes_of(root_, cores);
+}
+
+HostNetworkFacts LocalHost::look_at_network(const HostNetwork& network) {
+  judge_network("network", network);
+  if (root_ != "/") {
+    throw Error("look at network " + network.name, ErrorCode::host_unable,
+                "a recorded host has none to look at (run virtrain on the host itself)");
+  }
+  return read_host_network(network);
 }
 
 std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,
@@ -491,10 +501,9 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
 }
 
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
-  judge_nodes(*run().inventory, run().resources, spec);
+  judge_nodes(run().state.spec, *run().inventory, run().resources, spec);
   auto nodes = std::make_shared<MadeNodes>(run().state, spec);
-  NodeGroup group{0, nodes->facts()};
-  group.id = group.nodes.front().id;
+  const NodeGroup group{nodes->id(), nodes->facts()};
   const std::scoped_lock lock(groups_mutex_);
   groups_[group.id] = std::move(nodes);
   return group;
@@ -520,7 +529,7 @@ std::shared_ptr<MadeNodes> LocalHost::group(NodeGroupId id) const {
   return found->second;
 }
 
-/// A group's id is its first node's.
+/// A group's id is its first node's; of a group without nodes here it is no node's.
 std::shared_ptr<MadeNodes> LocalHost::group_of(NodeId node) const {
   const std::scoped_lock lock(groups_mutex_);
   const auto next = groups_.upper_bound(node);

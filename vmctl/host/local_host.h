@@ -14,7 +14,6 @@
 #include "vmctl/host/device_watch.h"
 #include "vmctl/host/made_nodes.h"
 #include "vmctl/machine/addresses.h"
-#include "vmctl/machine/host_network.h"
 
 namespace virtrain::vmctl {
 
@@ -29,7 +28,7 @@ class LocalHost final : public Host {
   DeviceListing devices() override;
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override;
   HostAddresses addresses() override { return read_addresses(); }
-  HostNetworkFacts look_at_network(const HostNetwork& network) override { return read_host_network(network); }
+  HostNetworkFacts look_at_network(const HostNetwork& network) override;
   std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                           bool emulated) override;
   std::string nccl_topology_of(const std::string& domain_xml) override;

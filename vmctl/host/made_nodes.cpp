@@ -18,9 +18,11 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "vmctl/guest/node_settings.h"
+#include "vmctl/host/tenant_network.h"
 #include "vmctl/hypervisor/domain/topology_check.h"
 #include "vmctl/hypervisor/qemu_log.h"
 #include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/machine/host_network.h"
 #include "vmctl/process/calling_user.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/resctrl.h"
@@ -76,13 +78,15 @@ bool make_scratch_file(const std::string& file, std::uint64_t bytes) {
 }
 
 /// Cores, memory and NUMA node of everything that a node stands for.
-void take_room(NodeFacts& node, const NodeSpec* first, const NodeSpec* end) {
+void take_room(NodeFacts& node, const std::vector<NodeSpec>& tenants_nodes,
+               const std::vector<std::size_t>& its) {
   std::set<int> cores;
-  node.numa_node = first->numa_node;
-  for (const auto* one = first; one != end; ++one) {
-    cores.insert(one->cores.begin(), one->cores.end());
-    node.memory_bytes += one->memory_bytes;
-    if (one->numa_node != node.numa_node) { node.numa_node.reset(); }
+  node.numa_node = tenants_nodes[its.front()].numa_node;
+  for (const auto n : its) {
+    const auto& one = tenants_nodes[n];
+    cores.insert(one.cores.begin(), one.cores.end());
+    node.memory_bytes += one.memory_bytes;
+    if (one.numa_node != node.numa_node) { node.numa_node.reset(); }
   }
   node.cores.assign(cores.begin(), cores.end());
 }
@@ -90,37 +94,79 @@ void take_room(NodeFacts& node, const NodeSpec* first, const NodeSpec* end) {
 }  // namespace
 
 MadeNodes::MadeNodes(RunState& run, NodeGroupSpec spec)
-    : run_(run), spec_(std::move(spec)), names_{run.spec.experiment, run.tag()} {
+    : run_(run), spec_(std::move(spec)), names_{run.spec.experiment, run.tag()}, id_(run.next_node) {
+  look_at_host_network();
   if (!is_vm()) {
     require_runnable(run.programs.agent, calling_user());
     for (const auto& [name, program] : run.programs.others) { require_runnable(program, calling_user()); }
   }
   for (std::size_t t = 0; t < spec_.tenants.size(); ++t) {
     networks_.push_back(plan_network(t));
-    const auto count = spec_.kind == NodeKind::shared_slice ? 1 : spec_.tenants[t].size();
-    for (std::size_t n = 0; n < count; ++n) { nodes_.push_back(plan_node(t, n)); }
+    auto own = own_nodes(t);
+    if (spec_.kind == NodeKind::shared_slice && own.size() > 1) { own.resize(1); }
+    for (const auto n : own) { nodes_.push_back(plan_node(t, n)); }
   }
+  if (nodes_.empty()) { ++run_.next_node; }
+}
+
+std::vector<std::size_t> MadeNodes::own_nodes(std::size_t tenant) const {
+  std::vector<std::size_t> own;
+  for (std::size_t n = 0; n < spec_.tenants[tenant].size(); ++n) {
+    if (spec_.tenants[tenant][n].host == run_.spec.host) { own.push_back(n); }
+  }
+  return own;
+}
+
+void MadeNodes::look_at_host_network() {
+  spec_.network = run_.spec.network;
+  if (spec_.kind == NodeKind::shared_slice) { return; }  // which has the host's own
+  const auto unable = [&](const std::string& why) {
+    throw Error("make nodes on several hosts", ErrorCode::host_unable, why);
+  };
+  if (spec_.network.kind == HostNetworkKind::none) {
+    for (std::size_t t = 0; t < spec_.tenants.size(); ++t) {
+      const auto own = own_nodes(t).size();
+      if (own == 0 || own == spec_.tenants[t].size()) { continue; }
+      unable(
+          fmt::format("tenant {} has nodes on other hosts, and host {} has no network to them (say under "
+                      "hosts which bridge or NIC its nodes have: network: {{kind: vxlan, name: NIC}})",
+                      t + 1, run_.spec.host));
+    }
+    return;
+  }
+  if (run_.spec.mode != HostMode::system) {
+    unable(
+        fmt::format("a bridge or VXLAN between hosts needs mode system, and this host runs in mode {} "
+                    "(docs/hosts.md says how to get root's privileges; arm bare_metal_shared needs none)",
+                    to_string(run_.spec.mode)));
+  }
+  host_network_ = read_host_network(spec_.network);
+  require_reachable(run_.spec.peers, spec_.network, host_network_);
+  spec_.guest.network.mtu = mtu_of_nodes(spec_.guest.network, spec_.network, host_network_);
 }
 
 MadeNodes::Network MadeNodes::plan_network(std::size_t tenant) const {
-  switch (spec_.kind) {
-    case NodeKind::shared_slice:
-      return {};
-    case NodeKind::slice:
-      return {names_.slice_bridge(tenant), names_.slice_bridge(tenant)};
-    case NodeKind::vm:
-      break;
+  if (spec_.kind == NodeKind::shared_slice || own_nodes(tenant).empty()) { return {}; }
+  if (spec_.network.kind == HostNetworkKind::bridge) { return {"", spec_.network.name}; }
+  const bool is_tunnelled = spec_.network.kind == HostNetworkKind::vxlan;
+  if (spec_.kind == NodeKind::slice) {
+    Network network{names_.slice_bridge(tenant), names_.slice_bridge(tenant)};
+    if (is_tunnelled) { network.vxlan = names_.slice_vxlan(tenant); }
+    return network;
   }
   switch (run_.spec.mode) {
-    case HostMode::system:
-      return {names_.network(tenant), names_.bridge(tenant), true};
+    case HostMode::system: {
+      Network network{names_.network(tenant), names_.bridge(tenant), true};
+      if (is_tunnelled) { network.vxlan = names_.vxlan(tenant); }
+      return network;
+    }
     case HostMode::namespaces:
       return {names_.bridge(tenant), names_.bridge(tenant)};
     case HostMode::session:
       break;
   }
   // A lone VM has nobody to talk to, and the group is open to whoever is on this host.
-  const bool alone = spec_.tenants[tenant].size() == 1;
+  const bool alone = own_nodes(tenant).size() == 1;
   return {"", "", false, alone ? 0 : random_port()};
 }
 
@@ -147,11 +193,11 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   for (const auto& [name, program] : run_.programs.others) {
     facts.programs[name] = is_vm() ? guest_program(program) : program.string();
   }
-  const auto count = spec_.kind == NodeKind::shared_slice ? tenants_nodes.size() : 1;
-  take_room(facts, node.spec, node.spec + count);
+  take_room(facts, tenants_nodes,
+            spec_.kind == NodeKind::shared_slice ? own_nodes(tenant) : std::vector{placed});
   // A guest's cores are all its own; a slice sees the whole host in /proc/stat.
   if (!is_vm()) { facts.counted_cores = format_cpu_list(facts.cores); }
-  if (!networks_[tenant].name.empty()) {
+  if (!networks_[tenant].bridge.empty()) {
     node.nic = is_vm() ? names_.tap(facts.id) : names_.slice_nic(facts.id);
   }
   return node;
@@ -164,8 +210,7 @@ std::vector<NodeFacts> MadeNodes::facts() const {
 }
 
 const MadeNodes::Node& MadeNodes::at(NodeId node) const {
-  // They are numbered one after the other.
-  const auto index = node - nodes_.front().facts.id;
+  const auto index = node - id_;  // they are numbered one after the other
   if (index < 0 || index >= std::ssize(nodes_)) { refuse(fmt::format("there is no node {}", node)); }
   return nodes_[static_cast<std::size_t>(index)];
 }
@@ -183,6 +228,7 @@ std::optional<NicKind> MadeNodes::vm_nic(const Node& node) const {
   const auto& network = networks_[node.facts.tenant];
   if (!network.connects()) { return std::nullopt; }
   if (network.multicast_port != 0) { return NicKind::multicast; }
+  if (network.name.empty()) { return NicKind::bridge; }
   return network.of_libvirt ? NicKind::network : NicKind::tap;
 }
 
@@ -195,7 +241,8 @@ std::int64_t MadeNodes::journal(EffectKind kind, const std::string& name) {
 void MadeNodes::make_networks() {
   if (was_removed_ || !made_networks_.empty()) { refuse("its networks were made already"); }
   if (is_vm()) { vm_host(); }
-  for (const auto& network : networks_) {
+  for (std::size_t t = 0; t < networks_.size(); ++t) {
+    const auto& network = networks_[t];
     if (network.name.empty()) { continue; }
     const auto id = journal(network.of_libvirt ? EffectKind::network : EffectKind::bridge, network.name);
     made_networks_.emplace_back(network, id);
@@ -208,7 +255,18 @@ void MadeNodes::make_networks() {
       create_bridge(network.bridge, {}, run_.spec.experiment);
     }
     run_.journal.done(id);
+    if (!network.vxlan.empty()) { make_vxlan(network, t); }
   }
+}
+
+void MadeNodes::make_vxlan(const Network& network, std::size_t tenant) {
+  require_free_name(network.vxlan);  // before it is said to be ours
+  const auto id = journal(EffectKind::vxlan, network.vxlan);
+  made_vxlans_.emplace_back(network.vxlan, id);
+  create_vxlan({network.vxlan, network.bridge, vxlan_number(run_.spec.experiment, tenant, spec_.kind),
+                spec_.network.name, host_network_.address, run_.spec.peers},
+               run_.spec.experiment);
+  run_.journal.done(id);
 }
 
 NodeStream MadeNodes::start(NodeId id) {
@@ -312,8 +370,8 @@ void MadeNodes::limit_by_resctrl(const Node& node, std::initializer_list<std::op
 NodeLimits MadeNodes::limits_of(const Node& node) const {
   auto limits = node.spec->limits;
   if (spec_.kind != NodeKind::shared_slice) { return limits; }
-  // It stands for all of its tenant's nodes, so that it has what they have together.
-  const auto nodes = spec_.tenants[node.facts.tenant].size();
+  // It stands for all of its tenant's nodes here, so that it has what they have together.
+  const auto nodes = own_nodes(node.facts.tenant).size();
   if (limits.cpu_cores) { *limits.cpu_cores *= static_cast<double>(nodes); }
   for (auto* limit :
        {&limits.disk_read, &limits.disk_write, &limits.disk_read_iops, &limits.disk_write_iops}) {
@@ -336,7 +394,10 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   spec.limits = limits_of(node);
   if (spec.isolated) {
     spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address,
-                    spec_.guest.network.mtu};
+                    spec_.guest.network.mtu, ""};
+    if (spec_.network.kind == HostNetworkKind::bridge) {
+      spec.network.host_mac = host_end_mac(node.spec->mac);
+    }
   }
   spec.argv = {run_.programs.agent};
   for (const auto& [name, program] : run_.programs.others) {
@@ -537,6 +598,13 @@ Removal MadeNodes::remove() {
     std::error_code ignored;
     std::filesystem::remove_all(file, ignored);
     strike_off(file, journal_id, removal);
+  }
+  for (; !made_vxlans_.empty(); made_vxlans_.pop_back()) {
+    const auto& [vxlan, journal_id] = made_vxlans_.back();
+    try {
+      delete_link(vxlan);
+      strike_off(vxlan, journal_id, removal);
+    } catch (const std::exception& error) { removal.left.push_back(vxlan + ": " + error.what()); }
   }
   for (; !made_networks_.empty(); made_networks_.pop_back()) {
     const auto& [network, journal_id] = made_networks_.back();

@@ -22,6 +22,8 @@ class MadeNodes {
  public:
   MadeNodes(RunState& run, NodeGroupSpec spec);
 
+  /// The number of the first of its nodes, which no other group has.
+  NodeGroupId id() const { return id_; }
   std::vector<NodeFacts> facts() const;
   void make_networks();
   NodeStream start(NodeId node);
@@ -40,12 +42,13 @@ class MadeNodes {
  private:
   /// A tenant's network.
   struct Network {
-    std::string name;  ///< libvirt's, or the bridge's own; empty: there is nothing to make
-    std::string bridge;
+    std::string name;    ///< libvirt's, or the bridge's own; empty: there is nothing to make
+    std::string bridge;  ///< into which nodes are plugged: the tenant's own, or one of the host's
     bool of_libvirt = false;
     int multicast_port = 0;  ///< where VMs are each other's network
+    std::string vxlan = {};  ///< the tunnel to the tenant's nodes on other hosts; empty: none
 
-    bool connects() const { return !name.empty() || multicast_port != 0; }
+    bool connects() const { return !bridge.empty() || multicast_port != 0; }
   };
   struct Node {
     NodeFacts facts;
@@ -57,6 +60,10 @@ class MadeNodes {
   };
 
   bool is_vm() const { return spec_.kind == NodeKind::vm; }
+  /// Those of the tenant's nodes that this host makes, by their place among all.
+  std::vector<std::size_t> own_nodes(std::size_t tenant) const;
+  /// Reads what this host gives for the network between hosts, and sees that nodes can have it.
+  void look_at_host_network();
   Network plan_network(std::size_t tenant) const;
   Node plan_node(std::size_t tenant, std::size_t placed);
   const Node& at(NodeId node) const;
@@ -79,20 +86,24 @@ class MadeNodes {
   NodeStream start_slice(Node& node);
   void remove_node(Node& node, Removal& removal);
   void remove_domain(const std::string& name, Removal& removal);
+  void make_vxlan(const Network& network, std::size_t tenant);
   void remove_network(const Network& network);
   /// Notes that an effect is gone. Where the journal refuses (its disk is full) the removal goes on all the
   /// same.
   void strike_off(const std::string& name, std::int64_t journal_id, Removal& removal);
 
   RunState& run_;
-  const NodeGroupSpec spec_;
+  NodeGroupSpec spec_;  ///< complete once the constructor is done
   HostNames names_;
+  const NodeGroupId id_;
+  HostNetworkFacts host_network_;
   std::vector<Network> networks_;  ///< by tenant
   std::vector<Node> nodes_;
   std::mutex waiting_mutex_;
   std::map<NodeId, WaitingTime> waiting_;                          ///< of the nodes' processes
   bool was_removed_ = false;                                       ///< nothing is made any more
   std::vector<std::pair<Network, std::int64_t>> made_networks_;    ///< with journal id
+  std::vector<std::pair<std::string, std::int64_t>> made_vxlans_;  ///< likewise
   std::vector<std::pair<Node*, std::int64_t>> made_nodes_;         ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_files_;   ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_groups_;  ///< of resctrl, likewise

@@ -32,6 +32,14 @@ std::string HostNames::slice_bridge(std::size_t tenant) const {
   return fmt::format("vtb{}s{}", tag, tenant);
 }
 
+std::string HostNames::vxlan(std::size_t tenant) const {
+  return fmt::format("vtx{}{}", tag, tenant);
+}
+
+std::string HostNames::slice_vxlan(std::size_t tenant) const {
+  return fmt::format("vtx{}s{}", tag, tenant);
+}
+
 namespace {
 
 /// The devices as their guest is to see them. A tree that hides where they sit has a port for each.
@@ -86,9 +94,11 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   }
   spec.in_session = facts.in_session;
   if (facts.nic) {
-    const auto network = *facts.nic == NicKind::network ? names.network(tenant) : "";
+    const auto source = *facts.nic == NicKind::network  ? names.network(tenant)
+                        : *facts.nic == NicKind::bridge ? group.network.name
+                                                        : "";
     spec.nics.push_back(
-        {*facts.nic, network, node.mac, names.tap(facts.number), facts.multicast_port, guest.network});
+        {*facts.nic, source, node.mac, names.tap(facts.number), facts.multicast_port, guest.network});
   }
   spec.console_log = facts.console_log;
   if (guest.pinning != Pinning::none) { spec.numa_cells = numa_cells(node); }
@@ -117,6 +127,7 @@ std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::siz
   if (!group.guest.is_mirror()) {
     facts.boot_disk = BootDisk{files + ".qcow2", group.guest.image, "FORMAT", files + "-seed.iso"};
   }
+  if (group.network.kind == HostNetworkKind::bridge) { facts.nic = NicKind::bridge; }
   if (group.tenants[tenant][node].scratch_bytes > 0) { facts.scratch = ScratchDisk{files + ".disk"}; }
   facts.virtualization = emulated ? Virtualization::tcg : Virtualization::kvm;
   facts.cpu_traits = cpu_traits;

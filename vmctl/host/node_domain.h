@@ -19,6 +19,9 @@ struct HostNames {
   std::string tap(NodeId number) const;
   std::string slice(NodeId number) const;  ///< its namespace and cgroup
   std::string slice_nic(NodeId number) const;
+  /// The tunnels to other hosts of these two bridges.
+  std::string vxlan(std::size_t tenant) const;
+  std::string slice_vxlan(std::size_t tenant) const;
   /// Not bridge(): VMs that wait for their next trial (reuse: case) keep theirs while slices have their own.
   std::string slice_bridge(std::size_t tenant) const;
 };

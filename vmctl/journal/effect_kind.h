@@ -10,6 +10,7 @@
   KIND(process)                     \
   KIND(slice)                       \
   KIND(domain)                      \
+  KIND(vxlan)                       \
   KIND(network)                     \
   KIND(veth)                        \
   KIND(netns)                       \

@@ -4,7 +4,7 @@
 
 namespace virtrain::vmctl {
 
-/// As Host::look_at_network().
+/// As Host::look_at_network(). Changes nothing. Of kind none there is nothing to look at.
 HostNetworkFacts read_host_network(const HostNetwork& network);
 
 }  // namespace virtrain::vmctl

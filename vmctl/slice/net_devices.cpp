@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 #include "common/error.h"
@@ -25,17 +26,7 @@ namespace fs = std::filesystem;
 const fs::path sys_class_net = "/sys/class/net";
 const fs::path namespaces = "/run/netns";
 constexpr const char* alias_prefix = "virtrain:";
-
-/// The kernel driver of a device as ethtool shows it ("veth", "macvlan"); empty for those that do not say.
-std::string driver_of(const std::string& device) {
-  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ethtool_drvinfo answer{};
-  answer.cmd = ETHTOOL_GDRVINFO;
-  ifreq request{};
-  device.copy(request.ifr_name, sizeof request.ifr_name - 1);
-  request.ifr_data = reinterpret_cast<char*>(&answer);
-  return ::ioctl(socket.get(), SIOCETHTOOL, &request) == 0 ? answer.driver : "";
-}
+constexpr int vxlan_port = 4789;  // of RFC 7348; Linux's own default is another
 
 /// Hides the host from a bridge without an address. Else the kernel gives it an IPv6 link-local one, and
 /// answers ARP there for every address that this host has elsewhere.
@@ -114,6 +105,35 @@ void create_tap(const std::string& name, const std::string& bridge, uid_t user,
               fmt::format("link set {} alias {} master {} up", name, link_alias(experiment), bridge)});
 }
 
+bool is_ipv6(const std::string& address) {
+  return address.find(':') != std::string::npos;
+}
+
+void require_free_name(const std::string& device) {
+  if (!fs::exists(sys_class_net / device)) { return; }
+  throw Error("make network device " + device, ErrorCode::busy,
+              fmt::format("there is one already, which is left as it is (virtrain clean removes it if it is "
+                          "virtrain's; else ip link del {})",
+                          device));
+}
+
+void create_vxlan(const Vxlan& vxlan, const std::string& experiment) {
+  require_free_name(vxlan.name);
+  const bool has_ipv6 = fs::exists("/proc/sys/net/ipv6");
+  run_batch("ip", {},
+            {fmt::format("link add {} type vxlan id {} local {} dev {} dstport {}", vxlan.name, vxlan.number,
+                         vxlan.local, vxlan.nic, vxlan_port),
+             fmt::format("link set {} {}alias {}", vxlan.name, has_ipv6 ? "addrgenmode none " : "",
+                         link_alias(experiment))},
+            ErrorCode::host_unable);
+  std::vector<std::string> ends;
+  for (const auto& peer : vxlan.peers) {
+    ends.push_back(fmt::format("fdb append 00:00:00:00:00:00 dev {} dst {}", vxlan.name, peer));
+  }
+  if (!ends.empty()) { run_batch("bridge", {}, ends, ErrorCode::host_unable); }
+  run_ip({}, {fmt::format("link set {} master {} up", vxlan.name, vxlan.bridge)});
+}
+
 void destroy_bridge(const std::string& name) {
   delete_link(name);
 }
@@ -158,7 +178,22 @@ LinkKind link_kind(const std::string& device) {
   const auto folder = sys_class_net / device;
   if (fs::exists(folder / "bridge")) { return LinkKind::bridge; }
   if (fs::exists(folder / "tun_flags")) { return LinkKind::tap; }
-  return driver_of(device) == "veth" ? LinkKind::veth : LinkKind::other;
+  const auto driver = driver_of_link(device).driver;
+  if (driver == "vxlan") { return LinkKind::vxlan; }
+  return driver == "veth" ? LinkKind::veth : LinkKind::other;
+}
+
+LinkDriver driver_of_link(const std::string& device) {
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo answer{};
+  answer.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  device.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  request.ifr_data = reinterpret_cast<char*>(&answer);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) { return {}; }
+  const auto text = [](const auto& field) { return std::string(field, ::strnlen(field, sizeof field)); };
+  const auto firmware = text(answer.fw_version);
+  return {text(answer.driver), firmware == "N/A" ? "" : firmware};
 }
 
 std::vector<std::string> bridge_ports(const std::string& bridge) {

@@ -18,6 +18,22 @@ void hide_host_on(const std::string& bridge);
 /// A tap of `user`'s, plugged into a bridge and up.
 void create_tap(const std::string& name, const std::string& bridge, uid_t user,
                 const std::string& experiment);
+/// A tunnel to other hosts, plugged into a bridge of ours.
+struct Vxlan {
+  std::string name;  ///< "vtx...", at most 15 characters
+  std::string bridge;
+  std::uint32_t number = 0;        ///< VNI: which frames are its own
+  std::string nic, local;          ///< over which it goes, and that NIC's address
+  std::vector<std::string> peers;  ///< addresses of the other ends
+};
+/// Makes it, up. What no end is known to have goes to all peers, and to no multicast group; which end has
+/// what is learnt from what comes. Throws Error(busy) where there is a device of that name, which stays as
+/// it is; Error(host_unable) with ip's words.
+void create_vxlan(const Vxlan& vxlan, const std::string& experiment);
+/// Throws Error(busy) where there is a device of that name.
+void require_free_name(const std::string& device);
+bool is_ipv6(const std::string& address);
+
 /// No error if it does not exist.
 void destroy_bridge(const std::string& name);
 
@@ -47,9 +63,14 @@ std::string link_alias(const std::string& experiment);
 /// Experiment in a device's alias; nothing if it has none of ours.
 std::optional<std::string> link_experiment(const std::string& device);
 
-enum class LinkKind { bridge, veth, tap, other };
+enum class LinkKind { bridge, veth, tap, vxlan, other };
 /// The device's kind as its driver reports it; its name and its links in sysfs prove nothing.
 LinkKind link_kind(const std::string& device);
+/// As its driver says by ethtool; empty: it does not say.
+struct LinkDriver {
+  std::string driver, firmware;
+};
+LinkDriver driver_of_link(const std::string& device);
 /// Devices plugged into a bridge.
 std::vector<std::string> bridge_ports(const std::string& bridge);
 

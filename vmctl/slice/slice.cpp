@@ -55,8 +55,10 @@ void check(const SliceSpec& spec) {
 void make_network(const SliceSpec& spec) {
   const auto& net = spec.network;
   const auto mtu = net.mtu ? fmt::format("mtu {} ", *net.mtu) : std::string();
+  const auto mac = net.host_mac.empty() ? std::string() : fmt::format("address {} ", net.host_mac);
   run_ip({}, {"netns add " + spec.name,
-              fmt::format("link add {} {}type veth peer name eth0 {}netns {}", net.veth, mtu, mtu, spec.name),
+              fmt::format("link add {} {}{}type veth peer name eth0 {}netns {}", net.veth, mac, mtu, mtu,
+                          spec.name),
               fmt::format("link set {} master {}", net.veth, net.bridge),
               fmt::format("link set {} alias {} up", net.veth, link_alias(spec.experiment))});
   run_ip(spec.name, {"link set lo up", fmt::format("addr add {} dev eth0", net.address), "link set eth0 up"});

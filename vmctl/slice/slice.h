@@ -26,6 +26,7 @@ struct SliceNetwork {
   std::string veth;     ///< host side, "vt...", at most 15 characters; the slice's side is eth0
   std::string address;  ///< "10.77.0.21/24"
   std::optional<std::int64_t> mtu = {};  ///< bytes, of both ends
+  std::string host_mac = {};             ///< of the host's end; empty: the kernel chooses
 };
 
 struct SliceHost {

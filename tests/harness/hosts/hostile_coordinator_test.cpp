@@ -203,6 +203,100 @@ TEST_CASE("hostile_coordinator: a run names its experiment, database and program
   refuses("'programs' is", [](RunSpec& run) { run.programs = Strings(17, "virtrain-probe"); });
 }
 
+TEST_CASE(
+    "hostile_coordinator: a run's host, its network and its peers are named, and nothing of virtrain's") {
+  Hostess host("r750xa");
+  const auto refuses = [&](const std::string& words, const std::function<void(RunSpec&)>& harm) {
+    const auto run = with<RunSpec>(a_run(), harm);
+    host.refuses(words, [&](Host& client) { client.begin(run); });
+  };
+  for (const auto& name : {std::string("../a"), std::string("a\nb"), std::string(500, 'a')}) {
+    refuses("'host' is", [&](RunSpec& run) { run.host = name; });
+  }
+  refuses("'network.name' is 'br0': it must be empty", [](RunSpec& run) { run.network.name = "br0"; });
+  for (const auto kind : {HostNetworkKind::bridge, HostNetworkKind::vxlan}) {
+    for (const auto* name : {"", "sixteen-letters-", "../../etc", "br 0", "br0\nlink del eth0", "br0;x",
+                             "-all", "..", "a'b", "br\u00e9", "vtb00c0de0", "vtb00c0des0", "vtx00c0de0"}) {
+      refuses("'network.name' is", [&](RunSpec& run) { run.network = {kind, name}; });
+      host.refuses("'network.name' is", [&](Host& client) { client.look_at_network({kind, name}); });
+    }
+  }
+  const auto refuses_peers = [&](const std::string& words, const Strings& peers) {
+    refuses(words, [&](RunSpec& run) {
+      run.network = {HostNetworkKind::vxlan, "eth0"};
+      run.peers = peers;
+    });
+  };
+  for (const auto* peer : {"", "gpu-b", "192.0.2.1/24", "192.0.2.01", "192.0.2.1 dev eth0", "192.0.2.1\n",
+                           "127.0.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1",
+                           "ff02::1", "2001:DB8::1", "::ffff:192.0.2.1"}) {
+    refuses_peers("'peers[0]' is", {peer});
+  }
+  refuses_peers("'peers[1]' is", {"192.0.2.1", "192.0.2.1"});
+  refuses_peers("'peers' is '300 items'", Strings(300, "192.0.2.1"));
+  for (const auto kind : {HostNetworkKind::none, HostNetworkKind::bridge}) {
+    refuses("'peers' is '192.0.2.1': it must be empty", [&](RunSpec& run) {
+      run.network = {kind, kind == HostNetworkKind::none ? "" : "br0"};
+      run.peers = {"192.0.2.1"};
+    });
+  }
+  host.refuses(
+      "a recorded host has none",
+      [](Host& client) {
+        client.look_at_network({HostNetworkKind::bridge, "br0"});
+      },
+      ErrorCode::host_unable);
+}
+
+TEST_CASE(
+    "hostile_coordinator: nodes of other hosts have the form of nodes, and this host's resources are its "
+    "own's") {
+  Hostess host("r750xa");
+  const auto inventory = host.client().inventory(true);
+  auto run = a_run();
+  run.host = "gpu-b";
+  run.network = {HostNetworkKind::bridge, "xt-no-bridge"};
+  host.client().begin(run);
+  auto group = a_group(inventory);
+  const auto own_core = group.tenants[0][1].cores[0];
+  host.client().acquire({fmt::format("core:{}", own_core)});
+  for (auto& tenant : group.tenants) {
+    for (auto& node : tenant) { node.host = "gpu-a"; }
+  }
+  group.tenants[0][1].host = "gpu-b";
+  group.tenants[1][0].address = "10.77.0.3/16";
+  // All nodes on another host have cores and memory of theirs, and devices that this one has not.
+  group.tenants[0][0].cores = {99'999};
+  group.tenants[0][0].memory_bytes = 1ULL << 45;
+  group.tenants[0][0].devices.resize(1);
+  const auto refuses = [&](const std::string& words, const std::function<void(NodeGroupSpec&)>& harm,
+                           ErrorCode code = ErrorCode::protocol) {
+    const auto harmed = with<NodeGroupSpec>(group, harm);
+    host.refuses(
+        words, [&](Host& client) { client.plan_nodes(harmed); }, code);
+  };
+  // That it gets as far as the bridge shows that all of it was let pass.
+  refuses(
+      "this host has no network device xt-no-bridge", [](auto&) {}, ErrorCode::host_unable);
+  refuses("'tenants[0][1].cores[0]'", [&](auto& spec) { spec.tenants[0][1].cores = {own_core + 1}; });
+  refuses("'tenants[0][1].memory_bytes'", [](auto& spec) { spec.tenants[0][1].memory_bytes = 1ULL << 45; });
+  refuses("'tenants[0][0].cores[0]'", [](auto& spec) { spec.tenants[0][0].host = "gpu-b"; });
+  refuses("'tenants[0][0].cores'", [](auto& spec) { spec.tenants[0][0].cores = {}; });
+  refuses("'tenants[0][0].memory_bytes'", [](auto& spec) { spec.tenants[0][0].memory_bytes = 1; });
+  refuses("'tenants[0][0].hostname'", [](auto& spec) { spec.tenants[0][0].hostname = "x 10.77.0.1"; });
+  refuses("'tenants[0][0].address'", [](auto& spec) { spec.tenants[0][0].address = "127.0.0.1/8"; });
+  refuses("'tenants[0][0].host'", [](auto& spec) { spec.tenants[0][0].host = "../x"; });
+  refuses("'tenants[1][0].mac'", [](auto& spec) { spec.tenants[1][0].mac = spec.tenants[0][0].mac; });
+  // One bridge for all tenants: else they had the same addresses there.
+  refuses("'tenants[1][0].address'",
+          [](auto& spec) { spec.tenants[1][0].address = spec.tenants[0][0].address; });
+  refuses("'network.name'", [](auto& spec) { spec.network = {HostNetworkKind::bridge, "'/><x"}; });
+  const auto planned = with<NodeGroupSpec>(group, [](auto& spec) {
+    spec.network = {HostNetworkKind::bridge, "'/><x"};
+  });
+  host.refuses("'network.name'", [&](Host& client) { client.planned_xml(planned, 0, 1, 1, false); });
+}
+
 TEST_CASE("hostile_coordinator: cores and devices are this host's, and acquired once") {
   Hostess host("r750xa");
   const auto inventory = host.client().inventory(false);

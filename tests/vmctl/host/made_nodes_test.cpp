@@ -1,7 +1,9 @@
-// Tear-down where things go wrong, with a hypervisor that is none.
+// Nodes and networks of a group, and tear-down where things go wrong, with a hypervisor that is none. Bridges
+// and NICs are this host's.
 
 #include "vmctl/host/made_nodes.h"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,13 +12,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <map>
 #include <set>
 #include <thread>
 
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/host/node_domain.h"
+#include "vmctl/host/tenant_network.h"
+#include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -31,8 +37,17 @@ class FakeHypervisor final : public Hypervisor {
   std::set<std::string> stuck;  ///< what cannot be destroyed
 
   HypervisorVersions versions() override { return {}; }
-  void create_network(const NetworkSpec& spec) override { there.insert(spec.name); }
-  void destroy_network(const std::string& name) override { destroy_domain(name); }
+  bool makes_bridges = false;  ///< of networks, as libvirt does
+  void create_network(const NetworkSpec& spec) override {
+    there.insert(spec.name);
+    if (!makes_bridges) { return; }
+    bridges_[spec.name] = spec.bridge;
+    create_bridge(spec.bridge);
+  }
+  void destroy_network(const std::string& name) override {
+    destroy_domain(name);
+    if (const auto bridge = bridges_.find(name); bridge != bridges_.end()) { destroy_bridge(bridge->second); }
+  }
   void create_domain(const DomainSpec& spec) override { there.insert(spec.name); }
   UniqueFd open_channel(const std::string&) override {
     auto [ours, guests] = make_socketpair();
@@ -51,6 +66,7 @@ class FakeHypervisor final : public Hypervisor {
 
  private:
   std::vector<UniqueFd> guests_;
+  std::map<std::string, std::string> bridges_;
 };
 
 /// Two tenants with a VM each.
@@ -266,6 +282,173 @@ TEST_CASE(
   CHECK_THAT(xml(1), Contains("<global_quota>25000</global_quota>"));
   group.guest.emulator_threads = EmulatorThreads::on_vcpus;
   CHECK_THAT(xml(0), Contains("<emulatorpin cpuset=\"0\" />"));
+}
+
+// --- several hosts
+
+constexpr const char* test_bridge = "xtbr-made";
+constexpr const char* test_nic = "xtnic-made";
+
+/// A bridge and a NIC that are somebody's own.
+struct HostsDevices {
+  HostsDevices() {
+    test::need_root();
+    remove();
+    run_ip({},
+           {fmt::format("link add {} type bridge", test_bridge), fmt::format("link set {} up", test_bridge),
+            fmt::format("link add {} mtu 1600 type veth peer name {}2", test_nic, test_nic),
+            fmt::format("addr add 192.0.2.1/24 dev {}", test_nic), fmt::format("link set {} up", test_nic),
+            fmt::format("link set {}2 up", test_nic)});
+  }
+  ~HostsDevices() { remove(); }
+  static void remove() {
+    delete_link(test_bridge);
+    delete_link(test_nic);
+  }
+};
+
+/// Two tenants: the first has its second node on this host, the second one has both on another.
+NodeGroupSpec spread_group() {
+  auto group = two_tenants();
+  for (std::size_t t = 0; t < 2; ++t) {
+    auto second = group.tenants[t][0];
+    second.hostname = fmt::format("t{}n2", t + 1);
+    second.address = "10.77.0.3/16";
+    second.mac = "52:54:00:77:00:03";
+    second.cores = {1};
+    group.tenants[t][0].host = "gpu-a";
+    second.host = t == 0 ? "gpu-b" : "gpu-a";
+    group.tenants[t].push_back(second);
+  }
+  return group;
+}
+
+/// A run on host gpu-b.
+struct OnOneOfTwo : TornDown {
+  explicit OnOneOfTwo(const HostNetwork& network) : TornDown([](TornDown&) {}) {
+    run.spec.host = "gpu-b";
+    run.spec.network = network;
+    if (network.kind == HostNetworkKind::vxlan) { run.spec.peers = {"192.0.2.2", "192.0.2.3"}; }
+  }
+};
+
+TEST_CASE("a host makes its own nodes, which have their place among all of their tenant") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::bridge, test_bridge});
+  const auto first = other.run.next_node;
+  MadeNodes nodes(other.run, spread_group());
+  REQUIRE(nodes.facts().size() == 1);
+  const auto facts = nodes.facts()[0];
+  CHECK(facts.id == first);
+  CHECK(nodes.id() == first);
+  CHECK(facts.tenant == 0);
+  CHECK(facts.placed == 1);
+  CHECK(facts.cores == std::vector{1});
+  nodes.make_networks();
+  CHECK(other.journal.effects().empty());  // somebody's bridge is there already
+  CHECK(other.hypervisor->there.empty());
+  const auto xml = nodes.start(facts.id).domain_xml;
+  CHECK_THAT(xml, Contains("<interface type=\"bridge\">") && Contains("<source bridge=\"xtbr-made\" />") &&
+                      Contains("<mtu size=\"1500\" />"));
+  CHECK_THAT(xml, Contains("vt.hosts=t1n1:10.77.0.2,t1n2:10.77.0.3"));  // of all hosts
+  CHECK(nodes.remove().left.empty());
+  CHECK(link_kind(test_bridge) == LinkKind::bridge);
+}
+
+TEST_CASE("a group without nodes on this host makes nothing, and takes no other group's number") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::vxlan, test_nic});
+  auto group = spread_group();
+  group.tenants.erase(group.tenants.begin());
+  MadeNodes none(other.run, group), next(other.run, spread_group());
+  CHECK(none.facts().empty());
+  CHECK(next.id() != none.id());
+  CHECK_THROWS_WITH(none.start(none.id()), Contains("there is no node"));
+  none.make_networks();
+  CHECK(none.remove().left.empty());
+}
+
+TEST_CASE("a shared slice stands for its tenant's nodes on this host") {
+  OnOneOfTwo other({HostNetworkKind::none, ""});
+  auto group = spread_group();
+  group.kind = NodeKind::shared_slice;
+  group.tenants[0].push_back(group.tenants[0][1]);
+  group.tenants[0][2].cores = {2};
+  MadeNodes nodes(other.run, group);
+  REQUIRE(nodes.facts().size() == 1);
+  CHECK(nodes.facts()[0].placed == 1);
+  CHECK(nodes.facts()[0].cores == std::vector{1, 2});
+  CHECK(nodes.facts()[0].memory_bytes == 1024U << 20);
+}
+
+TEST_CASE("a tenant on several hosts needs a network between them, and mode system") {
+  const HostsDevices devices;
+  OnOneOfTwo without({HostNetworkKind::none, ""});
+  CHECK_THROWS_WITH(MadeNodes(without.run, spread_group()),
+                    Contains("tenant 1 has nodes on other hosts, and host gpu-b has no network to them"));
+  OnOneOfTwo with({HostNetworkKind::vxlan, test_nic});
+  with.run.spec.mode = HostMode::namespaces;
+  CHECK_THROWS_WITH(MadeNodes(with.run, spread_group()), Contains("needs mode system"));
+  with.run.spec.mode = HostMode::system;
+  auto group = spread_group();
+  group.guest.network.mtu = 1551;
+  CHECK_THROWS_WITH(MadeNodes(with.run, group), Contains("carries at most 1550"));
+  with.run.spec.peers.emplace_back("192.0.2.1");
+  CHECK_THROWS_WITH(MadeNodes(with.run, spread_group()), Contains("has that address itself"));
+}
+
+TEST_CASE("a tenant's bridge has a tunnel to the peers, journalled, and gone with the network") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::vxlan, test_nic});
+  other.hypervisor->makes_bridges = true;
+  MadeNodes nodes(other.run, spread_group());
+  nodes.make_networks();
+  const std::string name = "vtx7f3a2b0", bridge = "vtb7f3a2b0";
+  const auto effects = other.journal.effects();
+  CHECK(std::ranges::any_of(
+      effects, [&](const auto& effect) { return effect.kind == EffectKind::vxlan && effect.name == name; }));
+  CHECK(link_kind(name) == LinkKind::vxlan);
+  CHECK(link_experiment(name) == other.run.spec.experiment);
+  CHECK(bridge_ports(bridge) == std::vector{name});
+  const auto number = std::to_string(vxlan_number(other.run.spec.experiment, 0, NodeKind::vm));
+  CHECK_THAT(run_checked({"ip", "-d", "link", "show", name}).out,
+             Contains("vxlan id " + number + " local 192.0.2.1 dev xtnic-made") && Contains("dstport 4789") &&
+                 Contains("mtu 1550"));
+  const auto entries = run_checked({"bridge", "fdb", "show", "dev", name}).out;
+  for (const auto* peer : {"192.0.2.2", "192.0.2.3"}) {
+    CHECK_THAT(entries, Contains(std::string("00:00:00:00:00:00 dst ") + peer));
+  }
+  CHECK_THAT(nodes.start(nodes.facts()[0].id).domain_xml,
+             Contains("<source network=\"virtrain-20261120t083012-7f3a2b-t0\" />") &&
+                 Contains("<mtu size=\"1550\" />"));
+  CHECK(nodes.remove().left.empty());
+  const auto links = list_links();
+  CHECK(std::ranges::none_of(links, [&](const auto& link) { return link == name || link == bridge; }));
+  CHECK(other.journal.effects().empty());
+}
+
+TEST_CASE("a device that has the tunnel's name already stays, and is not taken for ours") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::vxlan, test_nic});
+  other.hypervisor->makes_bridges = true;
+  const std::string name = "vtx7f3a2b0";
+  run_ip({}, {fmt::format("link add {} type vxlan id 77 dev {} dstport 4790", name, test_nic)});
+  MadeNodes nodes(other.run, spread_group());
+  CHECK_THROWS_WITH(nodes.make_networks(), Contains("there is one already"));
+  CHECK(nodes.remove().left.empty());
+  CHECK(link_kind(name) == LinkKind::vxlan);
+  delete_link(name);
+  CHECK(other.journal.effects().empty());
+}
+
+TEST_CASE("a plan shows the bridge of the host that it is asked for") {
+  auto group = spread_group();
+  CHECK_THAT(planned_xml(group, 0, 0, 1, true, {}), Contains("<interface type=\"network\">"));
+  group.network = {HostNetworkKind::bridge, "br-data"};
+  CHECK_THAT(planned_xml(group, 0, 0, 1, true, {}),
+             Contains("<interface type=\"bridge\">") && Contains("<source bridge=\"br-data\" />"));
+  group.network = {HostNetworkKind::vxlan, "eth1"};
+  CHECK_THAT(planned_xml(group, 0, 0, 1, true, {}), Contains("<interface type=\"network\">"));
 }
 
 }  // namespace

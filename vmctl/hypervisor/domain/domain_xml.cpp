@@ -66,8 +66,9 @@ void check(const DomainSpec& spec) {
     }
   }
   for (const auto& nic : spec.nics) {
-    if (nic.kind == NicKind::network && nic.source.empty()) {
-      refuse(what, "a NIC needs the name of a network");
+    const bool has_source = nic.kind == NicKind::network || nic.kind == NicKind::bridge;
+    if (has_source && nic.source.empty()) {
+      refuse(what, "a NIC needs the name of a {}", nic.kind == NicKind::bridge ? "bridge" : "network");
     }
     if (nic.kind == NicKind::tap && nic.tap.empty()) { refuse(what, "a NIC needs the name of its tap"); }
     if (nic.kind == NicKind::multicast && (nic.port < 1024 || nic.port > 65535)) {
@@ -300,7 +301,9 @@ void add_nic(pugi::xml_node devices, const NicSpec& nic, const DomainSpec& spec)
   if (nic.kind == NicKind::multicast) {
     return;  // see add_multicast_nic()
   }
-  const char* type = nic.kind == NicKind::network ? "network" : "ethernet";
+  const char* type = nic.kind == NicKind::network  ? "network"
+                     : nic.kind == NicKind::bridge ? "bridge"
+                                                   : "ethernet";
   auto interface = add(devices, "interface", {{"type", type}});
   if (!nic.mac.empty()) { add(interface, "mac", {{"address", nic.mac}}); }
   if (nic.kind != NicKind::tap) { add(interface, "source", {{type, nic.source}}); }

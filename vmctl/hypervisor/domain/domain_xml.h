@@ -24,6 +24,7 @@ struct LeaseMark {
 /// The kind of network that a NIC is plugged into.
 enum class NicKind {
   network,    ///< the libvirt network `source`
+  bridge,     ///< the host's bridge `source`, somebody else's
   tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
   multicast,  ///< QEMU's socket network: a multicast group on the loopback device, at `port`; needs no
               ///< privilege

@@ -15,9 +15,10 @@ std::optional<std::string> generated_tag(const std::string& name) {
   if (const auto slice = slice_of_unforeseen(name)) { return generated_tag(*slice); }
   const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   Scanner in(name);
-  const bool is_ours = in.take("virtrain-")
-                           ? in.take_digits(8) && in.take("t") && in.take_digits(6) && in.take("-")
-                           : in.take("vtb") || in.take("vtt") || in.take("vtv") || in.take("vt-");
+  const bool is_ours =
+      in.take("virtrain-")
+          ? in.take_digits(8) && in.take("t") && in.take_digits(6) && in.take("-")
+          : in.take("vtb") || in.take("vtt") || in.take("vtv") || in.take("vtx") || in.take("vt-");
   const auto tag = is_ours ? in.take_while(is_hex, 6, 6) : std::string_view();
   if (in.take("-")) {
     in.take("t");

@@ -21,7 +21,7 @@ bool has_alias(const std::string& device) {
   return !read_value(std::filesystem::path("/sys/class/net") / device / "ifalias").value_or("").empty();
 }
 
-/// Bridges and veths; taps and libvirt's bridges go with their domain and network.
+/// Bridges, veths and VXLANs; taps and libvirt's bridges go with their domain and network.
 void find_links(Search& search) {
   for (const auto& device : list_links()) {
     const auto kind = link_kind(device);
@@ -35,7 +35,9 @@ void find_links(Search& search) {
       search.add_foreign({EffectKind::bridge, device, "", "network device that is not virtrain's"});
       continue;
     }
-    const auto found_as = kind == LinkKind::bridge ? EffectKind::bridge : EffectKind::veth;
+    const auto found_as = kind == LinkKind::bridge  ? EffectKind::bridge
+                          : kind == LinkKind::vxlan ? EffectKind::vxlan
+                                                    : EffectKind::veth;
     if (marked) {
       search.add_held(root_user, {found_as, device, *marked, "network device with virtrain's alias"});
     } else {
@@ -64,8 +66,9 @@ void remove_namespace(const Leftover& found, Hypervisor* /*unused*/) {
 
 const Handler veth_handler{.kind = EffectKind::veth, .find = find_links, .remove = remove_link};
 
-/// Found with the veths.
+// Found with the veths.
 const Handler bridge_handler{.kind = EffectKind::bridge, .remove = remove_link};
+const Handler vxlan_handler{.kind = EffectKind::vxlan, .remove = remove_link};
 
 const Handler netns_handler{.kind = EffectKind::netns, .find = find_namespaces, .remove = remove_namespace};
 

@@ -1,0 +1,67 @@
+#include "vmctl/host/tenant_network.h"
+
+#include <fmt/format.h>
+
+#include <random>
+
+#include "common/error.h"
+#include "common/text/sha256.h"
+#include "vmctl/slice/net_devices.h"
+
+namespace virtrain::vmctl {
+
+std::uint32_t vxlan_number(const std::string& experiment, std::size_t tenant, NodeKind kind) {
+  constexpr std::uint64_t numbers = (1U << 24) - 1;  // without 0
+  const auto first = std::stoull(sha256(experiment).substr(0, 12), nullptr, 16);
+  const auto network = 2 * std::uint64_t{tenant} + (kind == NodeKind::vm ? 0 : 1);
+  return static_cast<std::uint32_t>(1 + (first + network) % numbers);
+}
+
+std::int64_t mtu_of_nodes(const GuestNetwork& guest, const HostNetwork& network,
+                          const HostNetworkFacts& facts) {
+  if (!guest.mtu) { return facts.mtu; }
+  const auto refuse = [&](const std::string& why) {
+    throw Error(fmt::format("use an MTU of {} bytes on {}", *guest.mtu, network.name), ErrorCode::host_unable,
+                why);
+  };
+  if (network.kind == HostNetworkKind::bridge && *guest.mtu != facts.mtu) {
+    refuse(
+        fmt::format("the bridge has {}, and a port with another MTU would change it (leave "
+                    "guest.network.mtu out, or set it to {})",
+                    facts.mtu, facts.mtu));
+  }
+  if (*guest.mtu > facts.mtu) {
+    refuse(
+        fmt::format("its VXLAN carries at most {} (lower guest.network.mtu, or raise the MTU of {} on all "
+                    "hosts)",
+                    facts.mtu, network.name));
+  }
+  return *guest.mtu;
+}
+
+void require_reachable(const std::vector<std::string>& peers, const HostNetwork& network,
+                       const HostNetworkFacts& facts) {
+  const auto refuse = [&](const std::string& peer, const std::string& why) {
+    throw Error(fmt::format("reach {} by VXLAN over {}", peer, network.name), ErrorCode::host_unable, why);
+  };
+  for (const auto& peer : peers) {
+    if (peer == facts.address) {
+      refuse(peer, "this host has that address itself (give each host an address of its own)");
+    }
+    if (is_ipv6(peer) != is_ipv6(facts.address)) {
+      refuse(peer, fmt::format("this host's end is {}, of another IP version (give the NICs of all hosts "
+                               "IPv4 addresses, or none of them)",
+                               facts.address));
+    }
+  }
+}
+
+std::string host_end_mac(const std::string& node_mac) {
+  if (!node_mac.empty()) { return "fe" + node_mac.substr(2); }
+  std::random_device device;
+  const auto lower = device(), upper = device();
+  return fmt::format("fe:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", upper & 0xff, lower >> 24, lower >> 16 & 0xff,
+                     lower >> 8 & 0xff, lower & 0xff);
+}
+
+}  // namespace virtrain::vmctl
