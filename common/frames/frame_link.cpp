@@ -108,6 +108,7 @@ void FrameLink::read() {
                           return end(failed == asio::error::eof ? "it ended" : failed.message());
                         }
                         heard_at_ = std::chrono::steady_clock::now();
+                        heard_ = true;
                         try {
                           decoder_.feed(std::string_view(received_).substr(0, size));
                           while (auto frame = decoder_.next()) {
@@ -168,7 +169,8 @@ void FrameLink::beat() {
     if (failed || !*alive || ended_) { return; }
     // This process may have slept, stopped or starved: then the other side's words lie unread in the socket.
     const auto silent = std::chrono::steady_clock::now() - heard_at_;
-    if (silent > times_.silent && unread_bytes(in_) == 0) {
+    const auto longest = heard_ ? times_.silent : times_.first.value_or(times_.silent);
+    if (silent > longest && unread_bytes(in_) == 0) {
       return end(fmt::format("it was silent for {}", format_duration(silent / std::chrono::nanoseconds(1))));
     }
     queue(frame_of({{"type", "alive"}}));

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/files/unique_fd.h"
@@ -23,6 +24,9 @@ inline constexpr std::size_t stream_window = 1U << 20;
 struct LinkTimes {
   std::chrono::milliseconds beat{3'000};     ///< a side that has nothing to say says so this often
   std::chrono::milliseconds silent{12'000};  ///< then the link ends
+  /// The same of a side that has not said anything yet, for it may still have to be started; absent: no
+  /// longer than later.
+  std::optional<std::chrono::milliseconds> first = {};
 };
 
 /// Messages and streams over one connection to another process, the same on both sides. A stream carries the
@@ -69,6 +73,7 @@ class FrameLink {
   const Handlers handlers_;
   const LinkTimes times_;
   std::chrono::steady_clock::time_point heard_at_;
+  bool heard_ = false;
   FrameDecoder decoder_{host_frame_limits};
   std::string received_;
   std::string queued_, writing_;

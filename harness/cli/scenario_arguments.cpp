@@ -30,7 +30,7 @@ Scenario load(const ScenarioArguments& arguments) {
 Scenario with_edits(Scenario scenario, const std::string& name, const ScenarioArguments& arguments) {
   if (arguments.edits.empty()) { return scenario; }
   return decode_scenario(edited_scenario(scenario, arguments.edits), name + " as changed by the command line",
-                         arguments.large_sweeps);
+                         arguments.large_sweeps, folder_of_scenario(name));
 }
 
 }  // namespace virtrain::harness

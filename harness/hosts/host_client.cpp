@@ -10,6 +10,7 @@
 #include <future>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,6 +19,7 @@
 #include "common/system/log.h"
 #include "common/text/printable.h"
 #include "common/version.h"
+#include "harness/hosts/launcher_words.h"
 #include "vmctl/api/protocol/calls.h"
 #include "vmctl/api/protocol/messages.h"
 
@@ -30,32 +32,38 @@ using nlohmann::json;
 constexpr std::chrono::seconds greeting_deadline{30};
 /// How long a host process may take to undo what a failed run has left there.
 constexpr std::chrono::minutes undo_deadline{5};
+/// The same for a launcher that has not started one: it has nothing to undo.
+constexpr std::chrono::seconds never_started_deadline{3};
+
+/// The decoder's words where something else than frames comes.
+constexpr const char* garbled = "read frame";
 
 thread_local bool must_not_wait = false;
-
-Error error_of(const HostFailure& failure) {
-  return {failure.operation, failure.code, failure.message};
-}
 
 class HostClient final : public Host {
  public:
   explicit HostClient(HostProcess process)
-      : pid_(process.pid),
+      : name_(std::move(process.name)),
+        pid_(process.pid),
+        words_(io_, std::move(process.err), name_),
         link_(io_, std::move(process.in), std::move(process.out),
               {.message = [this](const json& message) { take(message); },
-               .end = [this](const std::string& why) { lose(why); }}) {
+               .end = [this](const std::string& why) { lose(why); }},
+              {.first = greeting_deadline}) {
     auto greeted = greeting_.get_future();
     link_.send(to_json(Hello{virtrain_version, protocol_digest()}));
     link_.start();
+    words_.start();
     thread_ = std::thread([this] { io_.run(); });
     try {
       if (greeted.wait_for(greeting_deadline) != std::future_status::ready) {
         throw Error("talk to virtrain-host", ErrorCode::timeout, "no greeting came within 30 s");
       }
       greeted.get();
-    } catch (...) {
+      works_ = true;
+    } catch (const Error& error) {
       stop();
-      throw;
+      throw Error(named(error.operation()), error.code(), why_not_started(error));
     }
   }
 
@@ -176,7 +184,7 @@ class HostClient final : public Host {
   template <auto method, typename... Argument>
   Answer answer_to(const Argument&... argument) {
     if (must_not_wait) {
-      throw Error(fmt::format("call {} of the host", call_name<method>), ErrorCode::protocol,
+      throw Error(named(fmt::format("call {} of the host", call_name<method>)), ErrorCode::protocol,
                   "on a thread that must not wait for the answer");
     }
     std::promise<Answer> promise;
@@ -205,8 +213,15 @@ class HostClient final : public Host {
     link_.send(call_of<method>(0));
   }
 
+  /// "gpu-b: make a bridge", where there are several hosts.
+  std::string named(const std::string& operation) const {
+    return name_.empty() ? operation : name_ + ": " + operation;
+  }
+  Error error_of(const HostFailure& failure) const {
+    return {named(failure.operation), failure.code, failure.message};
+  }
   Error lost(const char* call) const {
-    return {fmt::format("call {} of the host", call), ErrorCode::io,
+    return {named(fmt::format("call {} of the host", call)), ErrorCode::io,
             fmt::format(
                 "virtrain-host is gone: {} (what it had made it removes by itself; virtrain clean --verify "
                 "shows whether something is left)",
@@ -220,15 +235,23 @@ class HostClient final : public Host {
   void fail(const HostFailure& failure);
   /// The promise of a call that is answered now; nothing of one that nobody waits for.
   std::optional<std::promise<Answer>> taken(std::int64_t id);
-  /// Ends the connection, and waits for the process.
+  /// The launcher's words where it said any, for it knows best; once it has ended, its exit status as well.
+  std::string why_not_started(const Error& error);
+  /// Ends the connection, and waits for the process. Of a launcher it is never killed: srun would kill what
+  /// it has started without warning.
   void stop();
 
+  const std::string name_;  ///< of one of several hosts; empty: it is the only one
   const pid_t pid_;
   boost::asio::io_context io_;
+  LauncherWords words_;
   FrameLink link_;
   std::thread thread_;
   std::promise<void> greeting_;
   bool is_greeted_ = false;
+  bool is_stopping_ = false;
+  bool works_ = false;         ///< it may have something to undo
+  std::optional<int> status_;  ///< of the process that has ended, as waitpid() has it
   std::mutex mutex_;
   std::string lost_;       ///< why the host is gone; empty: it is not
   HostCounters counters_;  ///< as last told
@@ -247,7 +270,11 @@ void HostClient::take(const json& message) {
   const auto type = string_field(message, "type");
   if (type == Hello::type) { return greet(message_of<Hello>(message)); }
   if (type == HostLog::type) {
-    const auto line = message_of<HostLog>(message);
+    auto line = message_of<HostLog>(message);
+    if (!name_.empty()) {
+      if (!line.fields.is_object()) { line.fields = json::object(); }
+      line.fields["host"] = name_;
+    }
     return log::write(line.level, line.message, line.fields);
   }
   if (type == HostFailure::type) { return fail(message_of<HostFailure>(message)); }
@@ -295,16 +322,18 @@ void HostClient::greet(const Hello& hello) {
   if (std::exchange(is_greeted_, true)) { return; }
   try {
     require_same_build("virtrain-host", hello.version, hello.digest);
+    words_.log_from_now_on();
     greeting_.set_value();
   } catch (const Error&) { greeting_.set_exception(std::current_exception()); }
 }
 
 void HostClient::lose(const std::string& why) {
   std::map<std::int64_t, std::pair<const char*, std::promise<Answer>>> waiting;
+  const auto said = is_stopping_ ? "" : words_.said();
   {
     const std::lock_guard lock(mutex_);
     if (!lost_.empty()) { return; }
-    lost_ = why;
+    lost_ = said.empty() ? why : fmt::format("{} (the launcher said: {})", why, said);
     waiting = std::move(waiting_);
   }
   if (!std::exchange(is_greeted_, true)) {
@@ -313,16 +342,40 @@ void HostClient::lose(const std::string& why) {
   for (auto& [id, call] : waiting) { call.second.set_exception(std::make_exception_ptr(lost(call.first))); }
 }
 
+std::string HostClient::why_not_started(const Error& error) {
+  if (name_.empty() || error.code() == ErrorCode::host_unable) { return error.message(); }
+  const auto said = words_.said();
+  const bool is_garbled = error.message().starts_with(garbled);
+  auto words = is_garbled ? error.message() + " (does a start-up file of the shell there print something?)"
+               : !said.empty() ? said
+               : status_       ? std::string("the launcher ended without a word")
+                               : error.message();
+  if (status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) != 0) {
+    words += fmt::format(" (exit status {})", WEXITSTATUS(*status_));
+  } else if (status_ && WIFSIGNALED(*status_)) {
+    words += fmt::format(" (ended by signal {})", WTERMSIG(*status_));
+  }
+  return words;
+}
+
 void HostClient::stop() {
-  boost::asio::post(io_, [this] { link_.end("this side ended"); });
+  boost::asio::post(io_, [this] {
+    is_stopping_ = true;
+    link_.end("this side ended");
+    words_.stop();
+  });
   if (thread_.joinable()) { thread_.join(); }
   if (pid_ <= 0) { return; }
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0U)));
-  if (process && !becomes_readable(process.get(), undo_deadline)) {
-    return log::warning("virtrain-host still undoes what the run has left; see: virtrain clean --verify",
-                        {{"pid", pid_}});
+  const std::chrono::milliseconds deadline = works_ ? undo_deadline : never_started_deadline;
+  if (process && !becomes_readable(process.get(), deadline)) {
+    if (!works_) { return; }  // it ends when it finds that nobody listens
+    return log::warning(
+        named("virtrain-host still undoes what the run has left; see: virtrain clean --verify"),
+        {{"pid", pid_}});
   }
-  ::waitpid(pid_, nullptr, 0);
+  int status = 0;
+  if (::waitpid(pid_, &status, 0) == pid_) { status_ = status; }
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/programs.h"
+#include "common/system/subprocess.h"
+#include "common/text/printable.h"
 
 namespace virtrain::harness {
 namespace {
@@ -21,14 +23,44 @@ namespace {
 std::vector<std::string> command_of(const HostRequest& request) {
   std::vector<std::string> words;
   if (request.elevation == Elevation::sudo) { words = {"sudo", "-n", "--"}; }
-  words.insert(words.end(),
-               {sibling_program("virtrain-host").string(), "--log-level", to_string(log::least_level())});
-  if (request.root != "/") {
-    words.insert(words.end(), {"--root", std::filesystem::absolute(request.root).string()});
-  }
-  if (request.mode) { words.insert(words.end(), {"--mode", to_string(*request.mode)}); }
-  if (request.with_vms) { words.emplace_back("--with-vms"); }
+  words.push_back(sibling_program("virtrain-host").string());
+  const auto options = host_options(request);
+  words.insert(words.end(), options.begin(), options.end());
   return words;
+}
+
+enum class Errors { ours, kept };
+
+/// Frames go over its standard input and output. Throws Error(io) with errno's words.
+HostProcess spawn(std::vector<std::string> words, Errors errors) {
+  std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
+  for (auto& word : words) { argv.push_back(word.data()); }
+  argv.push_back(nullptr);
+
+  auto [ours, theirs] = make_socketpair();
+  auto err = errors == Errors::kept ? make_pipe() : Pipe();
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
+  if (err.write) { posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO); }
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  const short apart = words[0] == "sudo" ? POSIX_SPAWN_SETPGROUP : short{POSIX_SPAWN_SETSID};
+  posix_spawnattr_setflags(&attributes,
+                           static_cast<short>(apart | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
+  HostProcess process{duplicate(ours.get()), std::move(ours), -1, std::move(err.read), {}};
+  const int failed = ::posix_spawnp(&process.pid, argv[0], &actions, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) { throw errno_error("start " + words[0], failed); }
+  return process;
 }
 
 HostProcess connected(const HostRequest& request) {
@@ -42,35 +74,28 @@ HostProcess connected(const HostRequest& request) {
 
 }  // namespace
 
-HostProcess start_host(const HostRequest& request) {
-  if (request.elevation == Elevation::group) { return connected(request); }
-  auto words = command_of(request);
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (auto& word : words) { argv.push_back(word.data()); }
-  argv.push_back(nullptr);
+std::vector<std::string> host_options(const HostRequest& request) {
+  std::vector<std::string> words{"--log-level", to_string(log::least_level())};
+  if (request.root != "/") {
+    words.insert(words.end(), {"--root", std::filesystem::absolute(request.root).string()});
+  }
+  if (request.mode) { words.insert(words.end(), {"--mode", to_string(*request.mode)}); }
+  if (request.with_vms) { words.emplace_back("--with-vms"); }
+  return words;
+}
 
-  auto [ours, theirs] = make_socketpair();
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&actions, theirs.get(), STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  const short apart =
-      request.elevation == Elevation::sudo ? POSIX_SPAWN_SETPGROUP : short{POSIX_SPAWN_SETSID};
-  posix_spawnattr_setflags(&attributes,
-                           static_cast<short>(apart | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
-  HostProcess process{duplicate(ours.get()), std::move(ours)};
-  const int failed = ::posix_spawnp(&process.pid, argv[0], &actions, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) { throw errno_error("start " + words[0], failed); }
+HostProcess start_host(const HostRequest& request) {
+  return request.elevation == Elevation::group ? connected(request)
+                                               : spawn(command_of(request), Errors::ours);
+}
+
+HostProcess start_launcher(const std::vector<std::string>& words, const std::string& name) {
+  if (words[0].find('/') == std::string::npos && on_path(words[0]).empty()) {
+    throw Error("start " + excerpt(words[0]), ErrorCode::not_found,
+                "the launcher is not installed on this machine");
+  }
+  auto process = spawn(words, Errors::kept);
+  process.name = name;
   return process;
 }
 

@@ -115,8 +115,8 @@ ROOMS = {
         *["canary", "canary/cuda", "canary/run"],
     ],
     "harness": [
-        *["hosts", "agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
-        *["scenario/decode", "plan/devices", "plan"],
+        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
+        *["scenario/decode", "hosts", "plan/devices", "plan"],
         *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
         *["cli", "cli/commands", "cli/commands/host"],
     ],

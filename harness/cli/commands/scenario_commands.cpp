@@ -19,6 +19,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
+#include "harness/scenario/decode/hosts.h"
 #include "results/exchange/records/exchange_schema.h"
 
 namespace virtrain::harness {
@@ -160,16 +161,21 @@ void add_scenario_commands(Cli& cli) {
   });
 
   auto* schema = cli.app.add_subcommand(
-      "schema", "Print the JSON Schema of scenario files, for editors, or of exchange records");
+      "schema",
+      "Print the JSON Schema of scenario files or hosts files, for editors, or of exchange records");
   auto of = std::make_shared<std::string>("scenario");
-  schema->add_option("of", *of, "scenario, or exchange: a line of import's and export's jsonl")
-      ->check(one_of({"scenario", "exchange"}));
+  schema->add_option("of", *of, "scenario, hosts, or exchange: a line of import's and export's jsonl")
+      ->check(one_of({"scenario", "hosts", "exchange"}));
   schema->footer(
-      "Examples:\n  virtrain schema > virtrain.schema.json\n  virtrain schema exchange > "
-      "exchange.schema.json");
+      "Examples:\n  virtrain schema > virtrain.schema.json\n  virtrain schema hosts > "
+      "hosts.schema.json\n  virtrain schema exchange > exchange.schema.json");
   // More than a pipe holds: a reader that goes away is told to finish_output(), and not by an exception.
   schema->callback([of] {
-    std::cout << (*of == "exchange" ? results::exchange_schema() : scenario_schema()).dump(2) << '\n';
+    std::cout << (*of == "exchange" ? results::exchange_schema()
+                  : *of == "hosts"  ? hosts_schema()
+                                    : scenario_schema())
+                     .dump(2)
+              << '\n';
   });
 }
 

@@ -1,28 +1,22 @@
 #include "harness/scenario/decode/decode.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <set>
-#include <system_error>
 
-#include "common/error.h"
-#include "common/files/reading.h"
-#include "common/files/unique_fd.h"
-#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode/arms.h"
 #include "harness/scenario/decode/devices.h"
 #include "harness/scenario/decode/guest.h"
+#include "harness/scenario/decode/hosts.h"
+#include "harness/scenario/decode/input_file.h"
 #include "harness/scenario/decode/isolation.h"
 #include "harness/scenario/decode/pairs.h"
 #include "harness/scenario/decode/sweep.h"
 #include "harness/scenario/decode/workload.h"
 #include "harness/scenario/yaml/yaml_reader.h"
-#include "harness/scenario/yaml/yaml_shape.h"
 
 namespace virtrain::harness {
 namespace {
@@ -373,7 +367,8 @@ void decode_work(MapReader& in, const Field& document, const Ground& ground, std
   expand_conditions(scenario, *scenario.isolation);
 }
 
-Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& diagnostics) {
+Scenario decode_document(const Field& document, bool large_sweeps,
+                         const std::optional<std::filesystem::path>& folder, Diagnostics& diagnostics) {
   Scenario scenario;
   MapReader in(document, "the scenario", diagnostics);
   for (const char* key : {"name", "workload", "guest"}) { in.require(key); }
@@ -383,6 +378,9 @@ Scenario decode_document(const Field& document, bool large_sweeps, Diagnostics& 
                              .absent = "no description",
                              .example = "One VM with two GPUs against bare metal"};
   scenario.description = in.text("description", 4096, of_description).value_or("");
+  if (const auto hosts = in.child("hosts", about_hosts())) {
+    scenario.hosts = decode_hosts_key(*hosts, folder, diagnostics);
+  }
   const auto ground = decode_ground(in, {}, diagnostics);
   scenario.guest = ground.guest;
   scenario.devices = ground.devices;
@@ -444,25 +442,15 @@ const KeyPlaces& scenario_places() {
 
 }  // namespace
 
-Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps) {
+Scenario decode_scenario(const std::string& text, const std::string& file_name, bool large_sweeps,
+                         const std::optional<std::filesystem::path>& folder) {
   Diagnostics diagnostics(file_name, &scenario_places);
-  if (text.size() > max_scenario_bytes) {
-    throw Error("read " + file_name, ErrorCode::bad_input,
-                fmt::format("{}:1:1: the file has more than 1 MiB (allowed: at most 1 MiB)", file_name));
-  }
-  if (const auto bad = find_invalid_utf8(text); bad != std::string::npos) {
-    const auto line = std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(bad), '\n') + 1;
-    const auto column = bad - (bad == 0 ? 0 : text.rfind('\n', bad - 1) + 1) + 1;
-    throw Error(
-        "read " + file_name, ErrorCode::bad_input,
-        fmt::format("{}:{}:{}: these bytes are not UTF-8 (save the file as UTF-8)", file_name, line, column));
-  }
   Scenario scenario;
-  if (check_yaml_shape(text, diagnostics)) {
-    scenario = decode_document({YAML::Load(text)}, large_sweeps, diagnostics);
+  if (const auto document = parse_input(text, file_name, diagnostics)) {
+    scenario = decode_document({*document}, large_sweeps, folder, diagnostics);
   }
   diagnostics.throw_if_any();
-  scenario.text = text;
+  scenario.text = with_hosts_inline(text, scenario.hosts);
   return scenario;
 }
 
@@ -471,31 +459,17 @@ Schema scenario_schema() {
                 {"$id", "urn:virtrain:scenario"},
                 {"title", "virtrain scenario"}};
   Diagnostics unused("");
-  decode_document({{}, &schema}, true, unused);
+  decode_document({{}, &schema}, true, std::nullopt, unused);
   return schema;
 }
 
+std::filesystem::path folder_of_scenario(const std::string& path) {
+  return path == "-" ? std::filesystem::path() : std::filesystem::path(path).parent_path();
+}
+
 Scenario load_scenario(const std::string& path, bool large_sweeps) {
-  const bool is_stdin = path == "-";
-  const UniqueFd file =
-      is_stdin ? UniqueFd(::dup(STDIN_FILENO)) : open_to_read(path, Readable::regular_file_or_pipe);
-  // One byte more than is allowed shows that there are too many.
-  const auto text = file ? read_at_most(file.get(), max_scenario_bytes + 1) : std::nullopt;
-  const auto name = is_stdin ? "<stdin>" : path;
-  if (!text && errno == ENOENT) {
-    throw Error("read " + name, ErrorCode::bad_input,
-                name + ": no such file (virtrain scenarios lists those that ship)");
-  }
-  if (!text && errno == EISDIR) {
-    throw Error("read " + name, ErrorCode::bad_input, name + " is a folder; give a scenario file in it");
-  }
-  if (!text) {
-    const auto why = errno == EINVAL ? "it is neither a regular file nor a pipe (\"-\" reads standard input)"
-                                     : std::generic_category().message(errno);
-    throw Error("read " + name, ErrorCode::bad_input,
-                fmt::format("{}:1:1: the file cannot be read: {}", name, why));
-  }
-  return decode_scenario(*text, name, large_sweeps);
+  const auto text = read_input_file(path, "virtrain scenarios lists those that ship");
+  return decode_scenario(text, input_name(path), large_sweeps, folder_of_scenario(path));
 }
 
 }  // namespace virtrain::harness

@@ -9,6 +9,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode/decode.h"
+#include "harness/scenario/decode/input_file.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
