@@ -7,16 +7,22 @@
 #include <cstdio>
 #include <map>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
+#include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
+#include "harness/hosts/at_once.h"
+#include "harness/hosts/named_host.h"
+#include "harness/hosts/run_hosts.h"
+#include "harness/plan/host_shares.h"
 #include "harness/plan/plan.h"
 #include "results/reading/read_comparison.h"
 
@@ -97,30 +103,97 @@ void add_host_options(CLI::App& verb, RunOptions& options) {
 
 namespace {
 
-/// A host that can run the scenario, and how.
+/// Hosts that can run the scenario, and how.
 struct Prepared {
-  std::unique_ptr<vmctl::Host> host;
-  vmctl::HostMode mode;
-  vmctl::Inventory inventory;
+  std::vector<NamedHost> hosts;  ///< those that the plan has nodes on
+  vmctl::HostMode mode = vmctl::HostMode::system;
+  std::string place;  ///< Experiment::host_name of the run
   Plan plan;
 };
 
-/// Error(host_unable) where it cannot. Nothing is done.
-Prepared prepare(const Scenario& scenario, const RunOptions& options, Elevation elevation) {
-  auto host = open_host({.elevation = elevation});
-  const auto mode = choose_mode(*host, options.mode, scenario);
-  if (mode != vmctl::HostMode::system) {  // which a process has to enter before it does anything
-    host = open_host({.mode = mode, .with_vms = has_arm(scenario, arm_vm), .elevation = elevation});
+using OpenHosts = std::function<std::vector<NamedHost>(const HostRequest& request)>;
+
+/// The hosts as plans see them. One alone has no name.
+std::vector<PlanHost> plan_hosts(const std::vector<NamedHost>& hosts, const Scenario& scenario) {
+  const bool with_users = scenario.devices.kind != DeviceKind::none;
+  return at_once(hosts, [&](const NamedHost& one) {
+    const auto inventory = one.host->inventory(with_users);
+    return PlanHost{hosts.size() == 1 ? "" : one.name, inventory, expects_emulation(inventory)};
+  });
+}
+
+/// Throws Error(host_unable) with all reasons, each with its host's name where there are several.
+void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
+                 const Scenario& scenario, const Plan& plan, vmctl::HostMode mode) {
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    try {
+      check_host(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name), rooms[i].inventory, mode);
+    } catch (const Error& error) {
+      if (hosts.size() == 1 || error.code() != ErrorCode::host_unable) { throw; }
+      reasons.push_back(hosts[i].name + ": " + error.message());
+    }
   }
-  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
-  auto plan = make_plan(scenario, inventory, expects_emulation(inventory), options.done);
+  const bool has_network = hosts.front().network.kind != vmctl::HostNetworkKind::none;
+  if (crosses_hosts(plan) && !has_network) {
+    reasons.emplace_back(
+        "the hosts have no network for nodes of one tenant (give them one in a hosts file: network: {kind: "
+        "bridge, name: …} or {kind: vxlan, name: NIC})");
+  }
+  if (hosts.size() > 1 && mode != vmctl::HostMode::system) {
+    reasons.push_back(fmt::format("mode {} has no network that reaches other hosts (allowed: mode system)",
+                                  to_string(mode)));
+  }
+  if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
+}
+
+/// The mode of all hosts.
+vmctl::HostMode mode_of(const std::vector<NamedHost>& hosts, const RunOptions& options,
+                        const Scenario& scenario) {
+  const auto modes =
+      at_once(hosts, [&](const NamedHost& one) { return choose_mode(*one.host, options.mode, scenario); });
+  for (std::size_t i = 1; i < modes.size(); ++i) {
+    if (modes[i] != modes[0]) {
+      throw Error("run " + scenario.name, ErrorCode::host_unable,
+                  fmt::format("{} gives mode {}, and {} mode {} (--mode says which is wanted)", hosts[0].name,
+                              to_string(modes[0]), hosts[i].name, to_string(modes[i])));
+    }
+  }
+  return modes.front();
+}
+
+/// Error(host_unable) where it cannot. Nothing is done.
+Prepared prepare(const Scenario& scenario, const RunOptions& options, const OpenHosts& open) {
+  auto hosts = open({});
+  const auto mode = mode_of(hosts, options, scenario);
+  if (mode != vmctl::HostMode::system) {  // which a process has to enter before it does anything
+    hosts = open({.mode = mode, .with_vms = has_arm(scenario, arm_vm)});
+  }
+  auto rooms = plan_hosts(hosts, scenario);
+  auto plan = make_plan(scenario, rooms, options.done);
   if (options.security_only) {
     plan.trials.clear();
-    leave_out_impossible_arms(*host, scenario, inventory, mode, plan);
+    leave_out_impossible_arms(*hosts.front().host, scenario, rooms.front().inventory, mode, plan);
   } else {
-    check_host(*host, scenario, plan, inventory, mode);
+    check_hosts(hosts, rooms, scenario, plan, mode);
   }
-  return {std::move(host), mode, inventory, std::move(plan)};
+  auto place = rooms.front().inventory.hostname;
+  if (hosts.size() > 1) {
+    const auto used = hosts_of(plan);
+    std::erase_if(hosts, [&](const NamedHost& one) { return !contains(used, one.name); });
+    place = join(used, ", ");
+  }
+  return {std::move(hosts), mode, std::move(place), std::move(plan)};
+}
+
+/// On this machine.
+Prepared prepare(const Scenario& scenario, const RunOptions& options, Elevation elevation) {
+  return prepare(scenario, options, [elevation](HostRequest request) {
+    request.elevation = elevation;
+    std::vector<NamedHost> hosts;
+    hosts.push_back({"", {}, open_host(request)});
+    return hosts;
+  });
 }
 
 /// A user's own modes want the user's own privileges, unless told otherwise.
@@ -131,6 +204,11 @@ std::optional<Elevation> wanted_elevation(const RunOptions& options) {
 
 /// Asks for a password only where it is needed and somebody is there.
 Prepared prepare(const Scenario& scenario, const RunOptions& options) {
+  if (!scenario.hosts.hosts.empty()) {
+    return prepare(scenario, options, [&](const HostRequest& request) {
+      return open_hosts(scenario.hosts, request, options.skip_unreachable);
+    });
+  }
   const auto wanted = wanted_elevation(options);
   const auto elevation = choose_elevation(wanted);
   try {
@@ -147,13 +225,14 @@ Prepared prepare(const Scenario& scenario, const RunOptions& options) {
 }  // namespace
 
 ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
-  auto [host, mode, inventory, plan] = prepare(scenario, options);
+  auto [hosts, mode, place, plan] = prepare(scenario, options);
+  auto& first = *hosts.front().host;
   options.experiment.mode = mode;
-  learn_from(options.database, scenario, inventory.hostname, plan);
-  if (options.planned) { options.planned(*host, plan); }
+  learn_from(options.database, scenario, place, plan);
+  if (options.planned) { options.planned(first, plan); }
 
   const bool terminal = ::isatty(STDERR_FILENO) == 1 && !options.quiet;
-  if (terminal) { look_for_image(*host, scenario, plan); }  // 0.1 s, for the time that is left
+  if (terminal) { look_for_image(first, scenario, plan); }  // 0.1 s, for the time that is left
   // The id is the first line on stderr, so that whoever reads along knows what to ask for.
   options.experiment.on_id = [&plan = plan, mode = mode, quiet = options.quiet](const std::string& id) {
     if (!quiet) { write_to(stderr, id + "\n"); }
@@ -173,7 +252,13 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   }
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
-  run.outcome = run_experiment(*host, scenario, plan, options.database, options.experiment);
+  if (hosts.size() == 1) {
+    RunHosts only(first);
+    run.outcome = run_experiment(only, scenario, plan, options.database, options.experiment);
+  } else {
+    RunHosts all(hosts);
+    run.outcome = run_experiment(all, scenario, plan, options.database, options.experiment);
+  }
   line.reset();
   run.request = comparison_of(run.outcome.experiment, scenario);
   if (!options.resumed.empty()) { run.request.selection.experiments.push_back(options.resumed); }

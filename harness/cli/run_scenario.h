@@ -25,6 +25,7 @@ struct RunOptions {
   ExperimentOptions experiment;
   std::optional<vmctl::HostMode> mode;      ///< nothing: the best that works
   std::optional<Elevation> elevation = {};  ///< nothing: the best that works
+  bool skip_unreachable = false;            ///< of the scenario's hosts
   bool quiet = false;                       ///< no progress line, and no id on stderr
   std::string resumed = {};                 ///< experiment of which the rest is run; empty: none
   PairsDone done = {};                      ///< its pairs that need no trial any more

@@ -54,7 +54,7 @@ struct TenantEvidence {
 
 struct TrialEvidence {
   std::vector<TenantEvidence> tenants;
-  vmctl::DeviceEvidence host = {};
+  ByHost<vmctl::DeviceEvidence> hosts = {};
   std::vector<AggressorEvidence> aggressors = {};  ///< of the tenants' neighbour, where it does not idle
   double standstill_seconds = 0;                   ///< the longest for which nobody read what ranks said
 };

@@ -15,13 +15,16 @@
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/printable.h"
+#include "common/text/text.h"
 #include "common/version.h"
 #include "harness/experiment/experiment_runner.h"
 #include "harness/experiment/judge.h"
 #include "harness/experiment/stop_signals.h"
 #include "harness/hosts/host_client.h"
 #include "harness/job/programs.h"
+#include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
+#include "harness/rules/uniformity.h"
 
 namespace virtrain::harness {
 namespace {
@@ -38,7 +41,7 @@ std::string make_experiment_id() {
 
 results::Experiment experiment_record(const Scenario& scenario, const Plan& plan,
                                       const ExperimentOptions& options, const std::string& id,
-                                      std::map<std::string, std::string> fingerprint) {
+                                      const ByHost<HostFacts>& facts) {
   results::Experiment record;
   record.id = id;
   record.scenario = scenario.name;
@@ -48,9 +51,15 @@ results::Experiment experiment_record(const Scenario& scenario, const Plan& plan
   record.virtrain_version = virtrain_version;
   record.command_line = options.command_line;
   record.plan = to_json(plan);
-  record.fingerprint = std::move(fingerprint);
-  record.host_name = record.fingerprint["hostname"];
-  record.boot_id = record.fingerprint["boot_id"];
+  record.fingerprint = common_facts(facts);
+  if (facts.size() == 1) {
+    record.host_name = record.fingerprint["hostname"];
+    record.boot_id = record.fingerprint["boot_id"];
+  } else {  // the run's place: boots are the nodes' facts
+    std::vector<std::string> names;
+    for (const auto& [host, said] : facts) { names.push_back(host); }
+    record.host_name = join(names, ", ");
+  }
   return record;
 }
 
@@ -75,7 +84,7 @@ asio::awaitable<bool> acquire(RunContext& context, const ExperimentOptions& opti
   const auto resources = resources_of(context.plan);
   while (true) {
     try {
-      co_await context.host.ask(&vmctl::Host::acquire, resources);
+      co_await context.hosts.ask(&RunHosts::acquire, resources);
       tell_id();
       co_return true;
     } catch (const Error& error) {
@@ -93,16 +102,20 @@ asio::awaitable<bool> acquire(RunContext& context, const ExperimentOptions& opti
 /// False if a stop came before the host's resources were free: nothing has begun then.
 asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec& run,
                                        const ExperimentOptions& options) {
-  co_await context.host.ask(&vmctl::Host::begin, run);
+  co_await context.hosts.ask(&RunHosts::begin, run);
   if (!co_await acquire(context, options)) { co_return false; }
-  const auto fingerprint = co_await context.host.ask(&vmctl::Host::fingerprint);
-  const auto record =
-      experiment_record(context.scenario, context.plan, options, context.experiment, fingerprint);
-  context.boot_id = record.boot_id;
+  const auto facts = co_await context.hosts.ask(&RunHosts::fingerprints);
+  const auto record = experiment_record(context.scenario, context.plan, options, context.experiment, facts);
+  for (auto [host, said] : facts) { context.boot_ids.insert(said["boot_id"]); }
   if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {
     context.mpi = mpi_dialect(found->second);
   }
   context.store.add_experiment(record);
+  for (const auto& difference : differences_of(facts)) {
+    const auto words = to_sentence(difference);
+    log::warning("hosts are not alike", {{"difference", words}});
+    context.event(std::nullopt, "begin", "hosts are not alike", {.reason = words});
+  }
   co_return true;
 }
 
@@ -134,12 +147,15 @@ std::string label_fault(const std::string& label) {
   return label.size() > longest_label_bytes ? "a label has at most 1000 bytes" : "";
 }
 
-ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+ExperimentOutcome run_experiment(RunHosts& hosts, const Scenario& scenario, const Plan& planned,
                                  const std::filesystem::path& database, const ExperimentOptions& options) {
   ExperimentOutcome outcome;
   outcome.experiment = make_experiment_id();
   asio::io_context io;
-  asio::thread_pool pool(4);
+  auto plan = planned;
+  give_addresses(plan, outcome.experiment);
+  constexpr std::size_t threads_of_one_host = 4;
+  asio::thread_pool pool(std::max(threads_of_one_host, hosts.size() + 2));
   StopSource stop(io);
   const LoopThread this_thread;
   // Until the database is open, which may be waited for, a signal ends this process at once.
@@ -153,7 +169,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
       log::warning(stop.requested() ? "still tearing down" : "stopping; tearing down",
                    {{"signal", signal_number}});
       stop.request(signal_number);
-      host.cancel();
+      hosts.cancel();
       listen();
     });
   };
@@ -161,7 +177,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
 
   const vmctl::RunSpec run{outcome.experiment, std::filesystem::absolute(database).string(), options.mode,
                            options.may_change_host, needed_programs(scenario, plan)};
-  RunContext context{io, pool, stop, store, {host, pool}, scenario, plan, outcome.experiment};
+  RunContext context{io, pool, stop, store, {hosts, pool}, scenario, plan, outcome.experiment};
   if (!run_to_end(io, begin_experiment(context, run, options))) {
     outcome.stop_signal = stop.signal_number();
     return outcome;
@@ -177,7 +193,7 @@ ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, co
   }
   outcome.stop_signal = stop.signal_number();
   if (outcome.aborted_by) { log::error("the experiment cannot go on", {{"reason", outcome.first_failure}}); }
-  run_to_end(io, context.host.ask(&vmctl::Host::end, end_in_database(context, outcome)));
+  run_to_end(io, context.hosts.ask(&RunHosts::end, end_in_database(context, outcome)));
   return outcome;
 }
 

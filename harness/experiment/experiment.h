@@ -11,6 +11,7 @@
 
 #include "common/error.h"
 #include "harness/experiment/progress.h"
+#include "harness/hosts/run_hosts.h"
 #include "harness/security/killed_run.h"
 #include "harness/trial/run_context.h"
 
@@ -49,7 +50,7 @@ struct ExperimentOutcome {
 
 /// Runs all trials of a plan, stores everything, and leaves nothing behind. Called on the thread that runs
 /// `io`; returns when all is torn down. Throws Error only before anything was stored (busy, database).
-ExperimentOutcome run_experiment(vmctl::Host& host, const Scenario& scenario, const Plan& plan,
+ExperimentOutcome run_experiment(RunHosts& hosts, const Scenario& scenario, const Plan& plan,
                                  const std::filesystem::path& database, const ExperimentOptions& options);
 
 }  // namespace virtrain::harness

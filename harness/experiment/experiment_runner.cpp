@@ -107,12 +107,14 @@ void Runner::say(const PlannedTrial& planned, const std::string& line) const {
 }
 
 /// Grants of all the plan's trials.
-std::vector<vmctl::DeviceGrant> all_grants(const RunContext& context) {
-  std::vector<vmctl::DeviceGrant> grants;
+ByHost<std::vector<vmctl::DeviceGrant>> all_grants(const RunContext& context) {
+  ByHost<std::vector<vmctl::DeviceGrant>> all;
   for (const auto& placement : context.plan.placements) {
-    for (auto& grant : grants_of(placement, context.experiment)) { grants.push_back(std::move(grant)); }
+    for (auto& [host, grants] : grants_of(placement, context.experiment)) {
+      std::ranges::move(grants, std::back_inserter(all[host]));
+    }
   }
-  return grants;
+  return all;
 }
 
 /// Stage bind: the trial's devices are where its arm needs them. Adjacent trials of one arm find them so.
@@ -120,27 +122,27 @@ asio::awaitable<void> Runner::bind_devices(TrialRun& trial, const PlannedTrial& 
   const auto all = all_grants(context_);
   if (all.empty()) { co_return; }
   trial.enter("bind");
-  auto& host = context_.host;
+  auto& hosts = context_.hosts;
   // For whichever trial comes first: what a service does to the GPUs or takes of the CPU would else be in the
   // trials before the first VM with devices and not in those after it.
-  co_await host.ask(&vmctl::Host::keep_services_away, all);
+  co_await hosts.ask(&RunHosts::keep_services_away, all);
   const auto grants = grants_of(context_.plan.placements[planned.placement], context_.experiment);
   if (grants.empty()) { co_return; }
   const std::int64_t began_ns = monotonic_ns();
   const auto& devices = context_.plan.placements[planned.placement].devices;
   if (runs_in_vms(planned.base)) {
     const auto cards = settings_of_cards(devices);
-    const auto count = co_await host.ask(&vmctl::Host::lend, grants, cards);
+    const auto count = co_await hosts.ask(&RunHosts::lend, grants, cards);
     context_.event(trial.row(), "bind", "devices assigned",
                    {.count = count, .seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9});
     co_return;
   }
   co_await give_devices_back(trial.row());
-  if (!devices.settings.empty()) { co_await host.ask(&vmctl::Host::set, grants, devices.settings); }
+  if (!devices.settings.empty()) { co_await hosts.ask(&RunHosts::set, grants, devices.settings); }
 }
 
 asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row) {
-  const auto failures = co_await context_.host.ask(&vmctl::Host::give_back);
+  const auto failures = co_await context_.hosts.ask(&RunHosts::give_back);
   if (failures.empty()) { co_return; }
   context_.event(row, "bind", "devices could not be given back", {.failures = failures});
   throw Error("give the devices back", ErrorCode::host_unable, join(failures, "; "));
@@ -151,7 +153,7 @@ asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::strin
   if (context_.virtualization && image_ == wanted) { co_return; }
   const vmctl::ImageSpec spec{wanted, lends_nvidia_devices(context_.plan)};
   const auto began_ns = monotonic_ns();
-  const auto image = co_await context_.host.ask(&vmctl::Host::make_image, spec);
+  const auto image = co_await context_.hosts.ask(&RunHosts::make_image, spec);
   const auto took_ns = monotonic_ns() - began_ns;
   trial_began_ns_ += took_ns;  // what comes once says nothing of trials to come
   remaining_.has_image();
@@ -288,7 +290,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
 
 /// Returns what could not be given back; that is in quarantine, and no later run gets it.
 asio::awaitable<std::vector<std::string>> Runner::end_lending() {
-  auto failures = co_await context_.host.ask(&vmctl::Host::end_lending);
+  auto failures = co_await context_.hosts.ask(&RunHosts::end_lending);
   if (!failures.empty()) {
     log::error("devices could not be given back and are in quarantine; see virtrain clean",
                {{"failures", failures}});

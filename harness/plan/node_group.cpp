@@ -43,11 +43,12 @@ bool lends_nvidia_devices(const Plan& plan) {
   return false;
 }
 
-std::vector<std::string> resources_of(const Plan& plan) {
-  std::set<std::string> names;
+ByHost<std::vector<std::string>> resources_of(const Plan& plan) {
+  ByHost<std::set<std::string>> by_host;
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
+        auto& names = by_host[node.host];
         for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
         for (const auto& device : node.devices) {
           names.insert("device:" + device.grant.address);
@@ -57,17 +58,21 @@ std::vector<std::string> resources_of(const Plan& plan) {
       }
     }
   }
-  return {names.begin(), names.end()};
+  ByHost<std::vector<std::string>> resources;
+  for (const auto& [host, names] : by_host) { resources[host] = {names.begin(), names.end()}; }
+  return resources;
 }
 
-std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment) {
-  std::vector<vmctl::DeviceGrant> grants;
+ByHost<std::vector<vmctl::DeviceGrant>> grants_of(const Placement& placement, const std::string& experiment) {
+  ByHost<std::vector<vmctl::DeviceGrant>> by_host;
   for (const auto& tenant : placement.tenants) {
     for (const auto& node : tenant.nodes) {
-      for (auto& grant : vmctl::grants_of(node, experiment)) { grants.push_back(std::move(grant)); }
+      for (auto& grant : vmctl::grants_of(node, experiment)) {
+        by_host[node.host].push_back(std::move(grant));
+      }
     }
   }
-  return grants;
+  return by_host;
 }
 
 vmctl::CardSettings settings_of_cards(const Devices& devices) {

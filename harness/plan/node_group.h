@@ -26,11 +26,11 @@ vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& b
 /// Whether a node of the plan gets a device of NVIDIA's, whose driver its image must have then.
 bool lends_nvidia_devices(const Plan& plan);
 
-/// Cores and devices of all of its nodes, as a host's journal names them.
-std::vector<std::string> resources_of(const Plan& plan);
+/// Cores and devices of all of its nodes, as their hosts' journals name them.
+ByHost<std::vector<std::string>> resources_of(const Plan& plan);
 
-/// Grants of all nodes of the placement.
-std::vector<vmctl::DeviceGrant> grants_of(const Placement& placement, const std::string& experiment);
+/// Grants of all nodes of the placement; no entry for a host on which none has any.
+ByHost<std::vector<vmctl::DeviceGrant>> grants_of(const Placement& placement, const std::string& experiment);
 
 /// Settings of the cards behind the placement's vGPUs; for other devices the guest or the arm sets its own.
 vmctl::CardSettings settings_of_cards(const Devices& devices);

@@ -121,7 +121,7 @@ std::string function_mac(const std::string& hostname, const std::string& address
   return mac_of("52:54:01", lower);
 }
 
-Placement Placer::place(const Case& wanted, bool in_vms) {
+Placement Placer::place(const Case& wanted, bool in_vms, const std::vector<NodeNumber>& numbers) {
   Placement out{wanted.name, wanted.key, {}, false, wanted.guest, wanted.devices};
   check_totals(wanted, in_vms, out);
   warn_of_little_memory(wanted);
@@ -131,8 +131,10 @@ Placement Placer::place(const Case& wanted, bool in_vms) {
                            {},          tenant.neighbour};
     placed.threads_per_rank = tenant.workload.threads.value_or(
         std::max<std::int64_t>(1, wanted.guest.vcpus / std::max<std::int64_t>(1, tenant.ranks_per_node)));
+    const auto t = out.tenants.size();
+    const auto first = numbers.empty() ? NodeNumber{t} : numbers[t];
     for (std::int64_t n = 0; n < tenant.nodes; ++n, ++index) {
-      auto node = make_node(out.tenants.size(), n, index);
+      auto node = make_node(first.tenant, first.node + n, index);
       node.memory_bytes = wanted.guest.memory_bytes;
       node.limits = tenant.limits;
       if (tenant.scratch_disk) { node.scratch_bytes = vmctl::most_scratch_bytes; }

@@ -21,6 +21,12 @@ class CoreAllocator;
 std::string function_mac(const std::string& hostname, const std::string& address,
                          std::set<std::uint32_t>& taken);
 
+/// From which on the nodes of a tenant are numbered, from 0.
+struct NodeNumber {
+  std::size_t tenant = 0;
+  std::int64_t node = 0;
+};
+
 /// Places cases on one host: cores, memory, GPUs, addresses. What this host cannot do is collected, so that
 /// the user hears of all of it at once.
 class Placer {
@@ -29,8 +35,9 @@ class Placer {
   Placer(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated)
       : scenario_(scenario), inventory_(inventory), emulated_(emulated) {}
 
-  /// `in_vms`: an arm that the case is for runs in VMs.
-  Placement place(const Case& wanted, bool in_vms);
+  /// `in_vms`: an arm that the case is for runs in VMs. `numbers`, by tenant, where the case is this host's
+  /// part of one over several.
+  Placement place(const Case& wanted, bool in_vms, const std::vector<NodeNumber>& numbers = {});
 
   const std::vector<Lack>& problems() const { return problems_; }
   /// Lacks that end when devices and cores in use become free.

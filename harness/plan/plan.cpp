@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -15,6 +16,7 @@
 #include "common/text/units.h"
 #include "harness/plan/baselines.h"
 #include "harness/plan/host_room.h"
+#include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 #include "harness/plan/security_placement.h"
@@ -49,8 +51,84 @@ std::vector<std::size_t> order_of_arms(const Scenario& scenario, std::int64_t pa
   return arms;
 }
 
+/// Places cases over hosts, each host's part by its own placer.
+class HostPlacers {
+ public:
+  HostPlacers(const Scenario& scenario, const std::vector<PlanHost>& hosts) {
+    for (const auto& host : hosts) {
+      names_.push_back(host.name);
+      placers_.emplace_back(scenario, host.inventory, host.emulated);
+    }
+  }
+
+  Placement place(const Case& wanted, bool in_vms);
+
+  std::vector<Lack> problems() const { return all_of(&Placer::problems, problems_); }
+  std::vector<Lack> busy() const { return all_of(&Placer::busy, {}); }
+  std::vector<std::string> warnings() const;
+
+ private:
+  template <typename Words>
+  std::vector<Lack> all_of(Words words, std::vector<Lack> all) const {
+    for (std::size_t i = 0; i < placers_.size(); ++i) {
+      for (auto one : (placers_[i].*words)()) {
+        // Each host's largest lack is told.
+        if (!one.resource.empty() && !names_[i].empty()) { one.resource += " of " + names_[i]; }
+        add_once(all, one);
+      }
+    }
+    return all;
+  }
+
+  std::vector<std::string> names_;
+  std::vector<Placer> placers_;
+  std::vector<Lack> problems_;  ///< of no host
+};
+
+std::vector<std::string> HostPlacers::warnings() const {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < placers_.size(); ++i) {
+    for (const auto& words : placers_[i].warnings()) {
+      add_once(all, placers_.size() == 1 ? words : names_[i] + ": " + words);
+    }
+  }
+  return all;
+}
+
+Placement HostPlacers::place(const Case& wanted, bool in_vms) {
+  if (placers_.size() == 1) { return placers_.front().place(wanted, in_vms); }
+  auto shares = share_nodes(wanted, names_);
+  for (auto& words : shares.problems) { add_once(problems_, Lack(std::move(words))); }
+  if (!shares.problems.empty()) { return placers_.front().place(wanted, in_vms); }  // which no run will have
+  Placement out{wanted.name, wanted.key, {}, false, wanted.guest, wanted.devices};
+  out.tenants.resize(wanted.tenants.size());
+  for (std::size_t h = 0; h < placers_.size(); ++h) {
+    auto part = wanted;
+    part.tenants.clear();
+    std::vector<NodeNumber> numbers;
+    for (std::size_t t = 0; t < wanted.tenants.size(); ++t) {
+      if (shares.nodes[h][t] == 0) { continue; }
+      part.tenants.push_back(wanted.tenants[t]);
+      part.tenants.back().nodes = shares.nodes[h][t];
+      numbers.push_back({t, std::ssize(out.tenants[t].nodes)});
+    }
+    if (part.tenants.empty()) { continue; }
+    auto there = placers_[h].place(part, in_vms, numbers);
+    out.oversubscribed = out.oversubscribed || there.oversubscribed;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      auto& tenant = out.tenants[numbers[i].tenant];
+      auto before = std::move(tenant.nodes);
+      tenant = std::move(there.tenants[i]);
+      for (auto& node : tenant.nodes) { node.host = names_[h]; }
+      std::ranges::move(tenant.nodes, std::back_inserter(before));
+      tenant.nodes = std::move(before);
+    }
+  }
+  return out;
+}
+
 /// Places a case for each arm, once for those in which it is the same; returns each arm's placement.
-std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario, Placer& placer,
+std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario, HostPlacers& placer,
                                     std::vector<Placement>& placements) {
   std::vector<std::size_t> by_arm;
   for (std::size_t a = 0; a < scenario.arms.size(); ++a) {
@@ -111,14 +189,10 @@ void add_trials(const Scenario& scenario, const std::vector<std::vector<std::siz
 
 /// Devices go to VMs when a trial first needs them there, stay over further VM trials unless they are vGPUs
 /// or in the way of others, and all go back for the first trial on bare metal, or at the end.
-void count_bindings(Plan& plan) {
+std::int64_t bindings_of(const Plan& plan, const std::string& host) {
   std::vector<vmctl::DeviceGrant> lent;
-  const auto bind = [&](std::size_t devices) {
-    plan.device_bindings += static_cast<std::int64_t>(devices);
-    const double seconds = static_cast<double>(devices) * binding_seconds;
-    plan.estimate_seconds += seconds;
-    plan.likely += unproven(seconds, true, false);
-  };
+  std::int64_t bindings = 0;
+  const auto bind = [&](std::size_t devices) { bindings += static_cast<std::int64_t>(devices); };
   const auto give_back = [&] {
     bind(lent.size());
     lent.clear();
@@ -126,7 +200,7 @@ void count_bindings(Plan& plan) {
   std::vector<std::vector<vmctl::DeviceGrant>> grants;
   // No experiment: the UUIDs of mediated devices only tell them apart here, and are not those that they will
   // have.
-  for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")); }
+  for (const auto& placement : plan.placements) { grants.push_back(grants_of(placement, "")[host]); }
   const auto lend = [&](const std::vector<vmctl::DeviceGrant>& wanted) {
     bind(std::erase_if(lent, vmctl::is_made_for_each_vm));
     if (vmctl::must_make_way(lent, wanted)) { give_back(); }
@@ -150,6 +224,20 @@ void count_bindings(Plan& plan) {
     if (arm.peer_placement) { lend(grants[*arm.peer_placement]); }
   }
   give_back();
+  return bindings;
+}
+
+/// Hosts bind at once: the one with the most takes the time.
+void count_bindings(Plan& plan) {
+  std::int64_t most = 0;
+  for (const auto& host : hosts_of(plan)) {
+    const auto bindings = bindings_of(plan, host);
+    plan.device_bindings += bindings;
+    most = std::max(most, bindings);
+  }
+  const double seconds = static_cast<double>(most) * binding_seconds;
+  plan.estimate_seconds += seconds;
+  plan.likely += unproven(seconds, true, false);
 }
 
 nlohmann::json device_json(const vmctl::PlacedDevice& device) {
@@ -182,6 +270,7 @@ nlohmann::json node_json(const NodePlacement& node) {
                      {"network", {{"address", node.address}, {"mac", node.mac}}}};
   if (const auto limits = vmctl::limits_text(node.limits); !limits.empty()) { out["limits"] = limits; }
   out["numa_node"] = node.numa_node ? nlohmann::json(*node.numa_node) : nlohmann::json(nullptr);
+  if (!node.host.empty()) { out["host"] = node.host; }
   return out;
 }
 
@@ -263,19 +352,25 @@ bool expects_emulation(const vmctl::Inventory& inventory) {
 
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated,
                const PairsDone& done) {
-  if (inventory.architecture != vmctl::supported_architecture) {
-    throw Error("plan " + scenario.name, ErrorCode::host_unable,
-                fmt::format("{} is an {} host, and virtrain makes VMs and slices on {} hosts only",
-                            inventory.hostname, inventory.architecture, vmctl::supported_architecture));
+  return make_plan(scenario, {{"", inventory, emulated}}, done);
+}
+
+Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, const PairsDone& done) {
+  for (const auto& host : hosts) {
+    if (host.inventory.architecture == vmctl::supported_architecture) { continue; }
+    throw Error(
+        "plan " + scenario.name, ErrorCode::host_unable,
+        fmt::format("{} is an {} host, and virtrain makes VMs and slices on {} hosts only",
+                    host.inventory.hostname, host.inventory.architecture, vmctl::supported_architecture));
   }
   Plan plan;
   plan.scenario = scenario.name;
-  plan.emulated = emulated;
+  plan.emulated = std::ranges::any_of(hosts, &PlanHost::emulated);
   plan.until = scenario.until;
   plan.warnings = scenario.warnings;
   plan.isolation = scenario.isolation;
   plan.order_seed = scenario.order_seed;
-  Placer placer(scenario, inventory, emulated);
+  HostPlacers placer(scenario, hosts);
   for (const auto* arms : {&scenario.arms, &scenario.arms_beside_only}) {
     for (const auto& arm : *arms) {
       plan.arms.push_back(
@@ -287,13 +382,19 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
     placement_of.push_back(place_case(c, scenario, placer, plan.placements));
     wait_alike(placement_of.back(), plan.placements);
   }
-  add_trials(scenario, placement_of, emulated, done, plan);
+  add_trials(scenario, placement_of, plan.emulated, done, plan);
   std::vector<Lack> problems;
   add_new(impossible_arms(scenario), problems);
+  if (hosts.size() > 1) { add_new(impossible_over_hosts(scenario), problems); }
   add_new(placer.problems(), problems);
-  add_new(kept_memory_problems(scenario, plan, inventory, emulated), problems);
+  for (const auto& host : hosts) {
+    const auto part = part_of_host(plan, host.name);
+    add_new(kept_memory_problems(scenario, part, host.inventory, host.emulated), problems);
+  }
   auto busy = placer.busy();
-  place_security(scenario, inventory, emulated, plan, problems, busy);
+  if (hosts.size() == 1) {
+    place_security(scenario, hosts.front().inventory, hosts.front().emulated, plan, problems, busy);
+  }
   const auto code = problems.empty() ? ErrorCode::busy : ErrorCode::host_unable;
   add_new(busy, problems);
   if (!problems.empty()) {
@@ -303,8 +404,10 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
-  if (auto words = quota_warning(plan, inventory); !words.empty()) {
-    plan.warnings.push_back(std::move(words));
+  for (const auto& host : hosts) {
+    auto words = quota_warning(part_of_host(plan, host.name), host.inventory);
+    if (words.empty()) { continue; }
+    plan.warnings.push_back(hosts.size() == 1 ? std::move(words) : host.name + ": " + words);
   }
   count_bindings(plan);
   if (plan.vm_boots > 0 || !plan.security.empty()) {

@@ -64,6 +64,13 @@ struct Plan {
 /// guess for the plan; `run` decides by a probe boot.
 bool expects_emulation(const vmctl::Inventory& inventory);
 
+/// A host as plans see it.
+struct PlanHost {
+  std::string name;  ///< NodeSpec::host of its nodes
+  vmctl::Inventory inventory;
+  bool emulated = false;  ///< VMs there will run under TCG: expects_emulation()
+};
+
 /// Pairs of a case, by its name, that need no trial any more.
 using PairsDone = std::set<std::pair<std::string, std::int64_t>>;
 
@@ -72,6 +79,8 @@ using PairsDone = std::set<std::pair<std::string, std::int64_t>>;
 /// reason a line where this host cannot do it, Error(busy) where it could once devices or cores are free.
 Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated,
                const PairsDone& done = {});
+/// The same over several hosts, in the order of their names, none of which is this machine alone.
+Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, const PairsDone& done = {});
 
 /// How long a node may take until its agent answers: the scenario's boot_timeout, and where it has devices
 /// what pinning its memory and mapping big memory regions takes (before Linux 6.12 and QEMU 9.2, minutes).

@@ -61,7 +61,8 @@ std::string clearing_words(const std::vector<vmctl::PlacedDevice>& devices) {
 std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
   const auto limits = vmctl::limits_text(node.limits);
   return fmt::format(
-      "    {} {}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname, cores_text(node.cores),
+      "    {} {}{}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname,
+      node.host.empty() ? "" : " on " + node.host, cores_text(node.cores),
       node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
       node.devices.empty()
           ? ""

@@ -95,7 +95,8 @@ std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, s
   return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * gradient_bytes / nodes);
 }
 
-std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id) {
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial,
+                                         const std::set<std::string>& host_boot_ids) {
   std::vector<std::string> reasons;
   std::set<std::string> guest_boots;
   for (const auto& tenant : trial.tenants) {
@@ -117,7 +118,7 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::
     }
     for (const auto& node : tenant.nodes) {
       if (!node.has_own_kernel) { continue; }
-      if (node.boot_id.empty() || node.boot_id == host_boot_id) {
+      if (node.boot_id.empty() || host_boot_ids.contains(node.boot_id)) {
         reasons.push_back(fmt::format("{} {} has no boot id of its own", tenant.name, node.hostname));
       } else if (!guest_boots.insert(node.boot_id).second) {
         reasons.push_back(

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@ namespace virtrain::harness {
 /// happened: rank, size and host names as seen from inside, parameters that changed and are equal on all
 /// ranks, a finite loss, a speed that fits its samples and our clock, the bytes the network must have
 /// carried, guests that are not the host, and what validity_rules() say of its devices.
-std::vector<std::string> invalid_reasons(const TrialEvidence& trial, const std::string& host_boot_id);
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial,
+                                         const std::set<std::string>& host_boot_ids);
 /// Findings that do not make the trial invalid.
 std::vector<std::string> remarks(const TrialEvidence& trial);
 

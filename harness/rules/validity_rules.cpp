@@ -143,11 +143,16 @@ std::uint64_t rise(std::uint64_t before, std::uint64_t after) {
   return after >= before ? after - before : after;
 }
 
-Words host_links_were_sound(const TrialEvidence& trial) {
-  Words wrong;
-  for (const auto& [address, after] : trial.host.link_errors_after) {
-    const auto before = trial.host.link_errors_before.find(address);
-    if (before == trial.host.link_errors_before.end()) { continue; }
+/// "0000:65:00.0", "0000:65:00.0 of gpu-b": this machine, alone, has no name.
+std::string device_of(const std::string& host, const std::string& address) {
+  return host.empty() ? address : address + " of " + host;
+}
+
+void check_links(const std::string& host, const vmctl::DeviceEvidence& seen, Words& wrong) {
+  for (const auto& [at, after] : seen.link_errors_after) {
+    const auto before = seen.link_errors_before.find(at);
+    if (before == seen.link_errors_before.end()) { continue; }
+    const auto address = device_of(host, at);
     const auto& was = before->second;
     const auto uncorrected = rise(was.nonfatal, after.nonfatal) + rise(was.fatal, after.fatal);
     const auto corrected = rise(was.correctable, after.correctable);
@@ -158,17 +163,24 @@ Words host_links_were_sound(const TrialEvidence& trial) {
       wrong.push_back(fmt::format("{} had {} corrected PCIe errors", address, corrected));
     }
   }
+}
+
+Words host_links_were_sound(const TrialEvidence& trial) {
+  Words wrong;
+  for (const auto& [host, seen] : trial.hosts) { check_links(host, seen, wrong); }
   return wrong;
 }
 
 Words links_were_at_their_best(const TrialEvidence& trial) {
   Words wrong;
-  for (const auto& [address, link] : trial.host.links) {
-    if (link.gigatransfers > 0 &&
-        (link.gigatransfers < link.possible_gigatransfers || link.lanes < link.possible_lanes)) {
-      wrong.push_back(fmt::format("{} ran at {:g} GT/s x{} at best, of {:g} GT/s x{}", address,
-                                  link.gigatransfers, link.lanes, link.possible_gigatransfers,
-                                  link.possible_lanes));
+  for (const auto& [host, seen] : trial.hosts) {
+    for (const auto& [address, link] : seen.links) {
+      if (link.gigatransfers > 0 &&
+          (link.gigatransfers < link.possible_gigatransfers || link.lanes < link.possible_lanes)) {
+        wrong.push_back(fmt::format("{} ran at {:g} GT/s x{} at best, of {:g} GT/s x{}",
+                                    device_of(host, address), link.gigatransfers, link.lanes,
+                                    link.possible_gigatransfers, link.possible_lanes));
+      }
     }
   }
   return wrong;
@@ -183,12 +195,18 @@ bool has_several_tenants_with_devices(const TrialEvidence& trial) {
 }
 
 Words acs_was_on(const TrialEvidence& trial) {
-  if (!has_several_tenants_with_devices(trial) || trial.host.acs_gaps.empty()) { return {}; }
-  return {"tenants' devices reach each other past the IOMMU: bridge " + join(trial.host.acs_gaps, ", ")};
+  std::vector<std::string> gaps;
+  for (const auto& [host, seen] : trial.hosts) {
+    for (const auto& bridge : seen.acs_gaps) { gaps.push_back(device_of(host, bridge)); }
+  }
+  if (!has_several_tenants_with_devices(trial) || gaps.empty()) { return {}; }
+  return {"tenants' devices reach each other past the IOMMU: bridge " + join(gaps, ", ")};
 }
 
 Words interrupts_were_remapped(const TrialEvidence& trial) {
-  if (!has_several_tenants_with_devices(trial) || !trial.host.unsafe_interrupts) { return {}; }
+  const bool is_unsafe =
+      std::ranges::any_of(trial.hosts, [](const auto& one) { return one.second.unsafe_interrupts; });
+  if (!has_several_tenants_with_devices(trial) || !is_unsafe) { return {}; }
   return {"a tenant could raise any interrupt of the host (allow_unsafe_interrupts)"};
 }
 

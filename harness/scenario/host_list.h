@@ -1,11 +1,16 @@
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include "vmctl/api/host_network.h"
 
 namespace virtrain::harness {
+
+/// Values by the name of their host; that of this machine, alone, is empty.
+template <typename Value>
+using ByHost = std::map<std::string, Value>;
 
 /// One of several hosts that a run has nodes on.
 struct ListedHost {

@@ -132,7 +132,7 @@ class DeviceProbes {
   /// The canary that was its control is what the next one looks for.
   asio::awaitable<void> look_fill_and_die(LiveNode& node) {
     co_await look(node, device_memory_probe, torn_down);
-    co_await context_.host.ask(&vmctl::Host::kill, node.made.id);
+    co_await context_.hosts.ask(&RunHosts::kill, node.made.id);
   }
 
   /// The guest's own way out: its kernel lets go of the device, and QEMU ends by itself.
@@ -144,7 +144,7 @@ class DeviceProbes {
     unheard.on_output = [](OutputStream, std::string_view, std::int64_t) {};
     unheard.on_exit = [](int) {};
     co_await node.agent->start(command, std::move(unheard));
-    co_await context_.host.ask(&vmctl::Host::await_end, node.made.id);
+    co_await context_.hosts.ask(&RunHosts::await_end, node.made.id);
   }
 
   void tell_lack() {

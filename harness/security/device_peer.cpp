@@ -24,7 +24,7 @@ class PeerProbe {
     const auto live = [this](LiveNodes& nodes) { return with(nodes); };
     const std::string base = arm_vm;
     const auto failure = co_await on_probe_nodes(context_, placement_, base, live);
-    co_await context_.host.ask(&vmctl::Host::remove_planted);
+    co_await context_.hosts.ask_only(&vmctl::Host::remove_planted);
     if (failure) { std::rethrow_exception(failure); }
     co_return evidence_;
   }
@@ -37,7 +37,7 @@ class PeerProbe {
     evidence_.lacks = (co_await memory_in_node(context_, reader, devices.first(1))).lacks;
     if (!evidence_.lacks.empty()) { co_return; }
     if (nodes.nodes().size() > 1) { co_await fill_others(nodes.nodes().back()); }
-    const auto address = co_await context_.host.ask(&vmctl::Host::plant_in_memory, host_);
+    const auto address = co_await context_.hosts.ask_only(&vmctl::Host::plant_in_memory, host_);
     ranges_.push_back({{"memory of the host", address, host_page_bytes}});
     auto own = (co_await memory_in_node(context_, reader, devices.subspan(1))).paths;
     std::erase_if(own, [](const auto& path) { return !path.starts_with("/sys/"); });

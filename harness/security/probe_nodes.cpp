@@ -29,7 +29,7 @@ asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Pl
 asio::awaitable<void> lend_and_boot(RunContext& context, const Placement& placement, LiveNodes& nodes) {
   const auto grants = grants_of(placement, context.experiment);
   const vmctl::CardSettings as_they_are;
-  co_await context.host.ask(&vmctl::Host::lend, grants, as_they_are);
+  co_await context.hosts.ask(&RunHosts::lend, grants, as_they_are);
   co_await nodes.define();
   co_await nodes.boot();
   co_await nodes.reach_agents();

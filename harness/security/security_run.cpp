@@ -59,7 +59,7 @@ class SecurityArmRun {
     if (is_for_device_only()) { co_return co_await probe_device(); }
     const auto work = [this](LiveNodes& nodes) { return probe_tenants(nodes); };
     const auto failure = co_await on_probe_nodes(context_, placement_, arm_.base, work);
-    co_await context_.host.ask(&vmctl::Host::remove_planted);
+    co_await context_.hosts.ask_only(&vmctl::Host::remove_planted);
     if (context_.stop.requested()) { co_return true; }
     if (failure) {
       tell_failure(failure);
@@ -134,7 +134,7 @@ class SecurityArmRun {
   }
 
   asio::awaitable<void> probe_tenants(LiveNodes& nodes) {
-    for (const auto& path : co_await context_.host.ask(&vmctl::Host::plant, canaries_.host)) {
+    for (const auto& path : co_await context_.hosts.ask_only(&vmctl::Host::plant, canaries_.host)) {
       canaries_.host_files.push_back(path.string());
     }
     if (runs_in_vms(arm_.base)) {
@@ -157,7 +157,7 @@ class SecurityArmRun {
     say("image");
     const vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan),
                                 std::move(texts)};
-    const auto image = co_await context_.host.ask(&vmctl::Host::make_image, spec);
+    const auto image = co_await context_.hosts.ask(&RunHosts::make_image, spec);
     context_.virtualization = image.virtualization;
     context_.event(std::nullopt, "security", "guest image ready",
                    {.hash = image.hash, .virtualization = image.virtualization});
@@ -167,7 +167,7 @@ class SecurityArmRun {
     say("security probes: leftovers");
     const auto control = make_canary("control");
     const std::vector<Canary> secrets{canaries_.secret};
-    const auto found = co_await context_.host.ask(&vmctl::Host::search_leftovers, secrets, control);
+    const auto found = co_await context_.hosts.ask_only(&vmctl::Host::search_leftovers, secrets, control);
     LeakEvidence evidence;
     evidence.unit = "B";
     evidence.control = found.has(control.name);
@@ -182,7 +182,7 @@ class SecurityArmRun {
     if (found.unreadable > 0) { evidence.limits = counted(found.unreadable, "file") + " could not be read"; }
     tell(to_record(evidence, leftovers_probe, "the host after both tenants"));
 
-    const auto modes = co_await context_.host.ask(&vmctl::Host::check_modes);
+    const auto modes = co_await context_.hosts.ask_only(&vmctl::Host::check_modes);
     LeakEvidence loose;
     loose.unit = "files";
     loose.control = modes.found_control;

@@ -84,7 +84,7 @@ class TenantProbes {
   asio::awaitable<void> network(std::string at_owner, std::string at_host) {
     std::string failure;
     try {
-      const auto addresses = co_await context_.host.ask(&vmctl::Host::addresses);
+      const auto addresses = co_await context_.hosts.ask_only(&vmctl::Host::addresses);
       NetworkProbes probes(addresses, looking_->placement->address, peer_->placement->address);
       for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
         listener.said = co_await ask_canary(context_, *node, listener.request, canary_deadline);

@@ -58,12 +58,13 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
   return {begin_ns, end_ns};
 }
 
-asio::awaitable<void> ask_host(LiveTrial& trial) {
-  auto& host = trial.context.host;
-  trial.watched = co_await host.ask(&vmctl::Host::watched);
+asio::awaitable<void> ask_hosts(LiveTrial& trial) {
+  auto& hosts = trial.context.hosts;
+  trial.watched = co_await hosts.ask(&RunHosts::watched);
   for (auto& tenant : trial.trainers()) {
     for (auto& node : tenant.nodes) {
-      node.numa_nodes = co_await host.ask(&vmctl::Host::numa_nodes_of, node.live.placement->cores);
+      const auto& placed = *node.live.placement;
+      node.numa_nodes = co_await hosts.ask(&RunHosts::numa_nodes_of, placed.host, placed.cores);
     }
   }
 }
@@ -75,7 +76,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
   for (const auto& tenant : trial.tenants) {
     if (tenant.stress) { evidence.aggressors = tenant.stress->evidence(begin_ns, end_ns); }
   }
-  evidence.host = trial.watched;
+  evidence.hosts = trial.watched;
   evidence.standstill_seconds = static_cast<double>(trial.longest_standstill_ns) * 1e-9;
   return evidence;
 }

@@ -11,7 +11,7 @@
 namespace virtrain::harness {
 
 /// Asks the host, once the ranks have ended, for what only it has seen of the trial.
-asio::awaitable<void> ask_host(LiveTrial& trial);
+asio::awaitable<void> ask_hosts(LiveTrial& trial);
 
 /// Gathers the evidence about a trial whose ranks have ended and whose tenants are stored, for the rules of
 /// validity.

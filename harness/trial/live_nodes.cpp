@@ -37,7 +37,7 @@ LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std:
 
 asio::awaitable<void> LiveNodes::define() {
   const auto spec = node_group(placement_, base_);
-  auto group = co_await context_.host.ask(&vmctl::Host::plan_nodes, spec);
+  auto group = co_await context_.hosts.ask(&RunHosts::plan_nodes, spec);
   group_ = group.id;
   const auto looks = std::make_shared<LooseCalls>(context_.io, context_.pool);
   for (auto& made : group.nodes) {
@@ -51,17 +51,20 @@ asio::awaitable<void> LiveNodes::define() {
     node.made = std::move(made);
     nodes_.push_back(std::move(node));
   }
-  co_await context_.host.ask(&vmctl::Host::make_networks, group_);
+  co_await context_.hosts.ask(&RunHosts::make_networks, group_);
 }
 
 asio::awaitable<void> LiveNodes::boot() {
-  for (auto& node : nodes_) {
-    auto stream = co_await context_.host.ask(&vmctl::Host::start, node.made.id);
-    node.domain_xml = std::move(stream.domain_xml);
-    node.started_ns = stream.started_ns;
+  std::vector<vmctl::NodeId> ids;
+  for (const auto& node : nodes_) { ids.push_back(node.made.id); }
+  auto streams = co_await context_.hosts.ask(&RunHosts::start, ids);
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    auto& node = nodes_[n];
+    node.domain_xml = std::move(streams[n].domain_xml);
+    node.started_ns = streams[n].started_ns;
     node.agent =
-        std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(stream.agent));
-    node.agent->waiting_time = [host = context_.host, id = node.made.id] { return host.waiting_time(id); };
+        std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(streams[n].agent));
+    node.agent->waiting_time = [hosts = context_.hosts, id = node.made.id] { return hosts.waiting_time(id); };
   }
 }
 
@@ -100,7 +103,7 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
     node.agent.reset();
   }
   if (group_ == 0) { co_return std::vector<std::string>(); }
-  auto removal = co_await context_.host.ask(&vmctl::Host::remove, group_);
+  auto removal = co_await context_.hosts.ask(&RunHosts::remove, group_);
   for (auto& node : nodes_) { co_await node.looks->ended(); }
   for (const auto& reason : removal.restarts) {
     constexpr const char* tried_again = "libvirt failed, trying again with a fresh daemon";
@@ -116,7 +119,7 @@ asio::awaitable<std::vector<std::string>> LiveNodes::tear_down() {
 asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveNode& node) {
   vmctl::LastWords words;
   try {
-    const auto told = co_await node.looks->run(context.host.call(&vmctl::Host::last_words, node.made.id));
+    const auto told = co_await node.looks->run(context.hosts.call(&RunHosts::last_words, node.made.id));
     words = {end_of_log(told.console), end_of_log(told.hypervisor)};
   } catch (const Error& error) {
     if (error.code() == ErrorCode::interrupted) { throw; }
@@ -127,7 +130,7 @@ asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveN
 }
 
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
-  auto counters = co_await node.looks->run(context.host.call(&vmctl::Host::counters, node.made.id));
+  auto counters = co_await node.looks->run(context.hosts.call(&RunHosts::counters, node.made.id));
   if (!node.made.network_medium.empty()) {
     counters.network_rx_bytes = co_await guest_counter(*node.agent, "rx_bytes");
     counters.network_tx_bytes = co_await guest_counter(*node.agent, "tx_bytes");

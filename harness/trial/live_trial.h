@@ -25,7 +25,7 @@ struct TrialNode {
   std::optional<vmctl::NodeCounters> after = {};  ///< nothing where the host could not read them at the end
   vmctl::GuestTopology topology = {};             ///< of a guest with devices
   std::optional<bool> licensed_at_start = {}, licensed_at_end = {};
-  std::vector<int> numa_nodes = {};  ///< of the planned cores, as ask_host() was told
+  std::vector<int> numa_nodes = {};  ///< of the planned cores, as ask_hosts() was told
   /// A guest, until libvirt fails to answer for it.
   bool visible_from_host = live.made.has_own_kernel;
 };
@@ -59,8 +59,8 @@ struct LiveTrial {
   std::vector<LiveTenant> tenants = {};
   std::string stage = "define";
   double images_per_second = 0;
-  std::string invalid = {};            ///< why the finished trial does not count; empty: it does
-  vmctl::DeviceEvidence watched = {};  ///< by the host, as ask_host() was told
+  std::string invalid = {};                    ///< why the finished trial does not count; empty: it does
+  ByHost<vmctl::DeviceEvidence> watched = {};  ///< as ask_hosts() was told
   std::int64_t stressors_ended_ns = 0;
   std::int64_t longest_standstill_ns = 0;  ///< for which this process read nothing that nodes said
 

@@ -60,7 +60,7 @@ asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
   auto& live = node.live;
   const auto functions = co_await live.agent->pci_functions();
   const auto peers = co_await guest_peer_matrix(context.io, live.agent, live.placement->devices);
-  node.topology = co_await context.host.ask(&vmctl::Host::check_topology, live.made.id, functions, peers);
+  node.topology = co_await context.hosts.ask(&RunHosts::check_topology, live.made.id, functions, peers);
   for (const auto& difference : node.topology.differences) {
     context.event(trial.row, "agent", "the guest's devices differ from the plan: " + difference.words,
                   {.node = live.placement->hostname, .xml_that_mends_it = difference.xml});

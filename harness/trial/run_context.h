@@ -5,12 +5,13 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "harness/job/mpi_dialect.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
-#include "harness/trial/awaited_host.h"
+#include "harness/trial/awaited_hosts.h"
 #include "harness/trial/event_detail.h"
 #include "results/store/store.h"
 
@@ -22,12 +23,12 @@ struct RunContext {
   asio::thread_pool& pool;
   StopSource& stop;
   results::Store& store;
-  AwaitedHost host;
+  AwaitedHosts hosts;
   const Scenario& scenario;
   const Plan& plan;
-  std::string experiment;    ///< "20261120t083012-7f3a2b"
-  std::string boot_id = {};  ///< of the host
-  MpiDialect mpi = {};       ///< of the host, and so of its guests, which are made of its packages
+  std::string experiment;               ///< "20261120t083012-7f3a2b"
+  std::set<std::string> boot_ids = {};  ///< of the hosts
+  MpiDialect mpi = {};  ///< of the hosts, and so of their guests, which are made of their packages
   std::optional<Virtualization> virtualization = {};  ///< of VMs, once their image is there
 
   /// One line for people about what happens now.

@@ -94,7 +94,7 @@ void take_gpu_evidence(LiveTenant& tenant) {
   }
 }
 
-/// Energy that the host's processors used while ranks on them took their counted steps: all of it, whoever
+/// Energy that the hosts' processors used while ranks on them took their counted steps: all of it, whoever
 /// ran there.
 void take_host_energy(LiveTrial& trial) {
   double images = 0;
@@ -103,11 +103,16 @@ void take_host_energy(LiveTrial& trial) {
     images += static_cast<double>(tenant.plan.workload.images_per_rank() * std::ssize(tenant.ranks));
   }
   const auto [begin_ns, end_ns] = counted_interval(trial);
-  const auto joules = joules_between(trial.watched.package_energy, begin_ns, end_ns);
-  if (!joules) { return; }
+  double sum = 0;
+  for (const auto& [host, seen] : trial.watched) {
+    const auto joules = joules_between(seen.package_energy, begin_ns, end_ns);
+    if (!joules) { return; }
+    sum += *joules;
+  }
+  if (sum == 0) { return; }
   auto& readings = (*trial.trainers().begin()).nodes[0].telemetry;
-  readings.push_back({end_ns, "host", "cpu_package_joules", *joules});
-  readings.push_back({end_ns, "host", "cpu_images_per_joule", images / *joules});
+  readings.push_back({end_ns, "host", "cpu_package_joules", sum});
+  readings.push_back({end_ns, "host", "cpu_images_per_joule", images / sum});
 }
 
 void add_result(results::Rank& record, const RankState& state) {
@@ -210,6 +215,9 @@ void save_nodes(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
       node.record = record_of(node.live);
+      if (const auto& host = node.live.placement->host; !host.empty()) {
+        node.record.fingerprint["host"] = host;
+      }
       const auto& scheduler = trial.placement.devices.vgpu_scheduler;
       if (scheduler && node.live.made.has_own_kernel) {
         node.record.fingerprint["vgpu_scheduler"] = to_string(*scheduler);
@@ -277,7 +285,7 @@ void store_results(LiveTrial& trial) {
     trial.context.store.save_tenant(trial.row, tenant.record);
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
-  trial.invalid = join(invalid_reasons(evidence, trial.context.boot_id), "; ");
+  trial.invalid = join(invalid_reasons(evidence, trial.context.boot_ids), "; ");
   trial.context.store.finish_trial(
       trial.row, {{trial.images_per_second}, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
       iso8601(wall_ns()));

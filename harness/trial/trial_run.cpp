@@ -28,14 +28,14 @@ constexpr milliseconds place_deadline{120'000};
 constexpr milliseconds level_deadline{30'000};
 constexpr milliseconds stop_deadline{30'000};
 
-std::vector<std::string> device_addresses(const Placement& placement) {
-  std::vector<std::string> addresses;
+ByHost<std::vector<std::string>> device_addresses(const Placement& placement) {
+  ByHost<std::vector<std::string>> by_host;
   for (const auto& tenant : placement.tenants) {
     for (const auto& node : tenant.nodes) {
-      for (const auto& address : node.device_addresses()) { addresses.push_back(address); }
+      for (const auto& address : node.device_addresses()) { by_host[node.host].push_back(address); }
     }
   }
-  return addresses;
+  return by_host;
 }
 
 std::string words_of_sample(const protocol::Sample& sample, const Workload& workload) {
@@ -214,7 +214,7 @@ asio::awaitable<void> TrialRun::barrier() {
   }
   co_await read_first_counters(trial_);
   const auto addresses = device_addresses(trial_.placement);
-  co_await context.host.ask(&vmctl::Host::watch_devices, addresses);
+  co_await context.hosts.ask(&RunHosts::watch_devices, addresses);
   for (auto& tenant : trial_.tenants) {
     if (tenant.stress) { co_await tenant.stress->reach_level(std::min(level_deadline, time_left())); }
   }
@@ -278,7 +278,7 @@ void TrialRun::note_standstill() {
 }
 
 asio::awaitable<void> TrialRun::collect() {
-  co_await ask_host(trial_);
+  co_await ask_hosts(trial_);
   co_await read_last_counters(trial_);
   co_await look_at_licences(trial_, &TrialNode::licensed_at_end);
   for (auto& tenant : trial_.trainers()) {

@@ -290,7 +290,7 @@ void judge(const Trial& trial, const TenantPlacement& placed) {
   seen.ranks = trial.job->ranks();
   seen.images_per_rank = placed.workload.images_per_rank();
   seen.released_ns = trial.job->released_ns();
-  for (const auto& reason : invalid_reasons({{seen}}, "host")) { check(printable(reason) == reason); }
+  for (const auto& reason : invalid_reasons({{seen}}, {"host"})) { check(printable(reason) == reason); }
   remarks({{seen}});
 }
 

@@ -17,6 +17,13 @@ using vmctl::NodeId;
 
 constexpr std::uint64_t gib = 1ULL << 30;
 
+/// Tells hosts apart; of no name 0.
+std::uint32_t digest_of(const std::string& name) {
+  std::uint32_t digest = 0;
+  for (const char c : name) { digest = digest * 31 + static_cast<unsigned char>(c); }
+  return digest;
+}
+
 }  // namespace
 
 FakeHost::FakeHost(std::filesystem::path folder, std::filesystem::path agent,
@@ -121,7 +128,7 @@ vmctl::Inventory FakeHost::inventory(bool) {
 
 std::map<std::string, std::string> FakeHost::fingerprint() {
   enter("fingerprint");
-  return {{"hostname", "fake"}, {"boot_id", "00000000-0000-4000-8000-00000000b001"}, {"kernel", "6.1.0"}};
+  return own_facts_;
 }
 
 vmctl::DeviceListing FakeHost::devices() {
@@ -219,7 +226,7 @@ std::filesystem::path FakeHost::begin(const vmctl::RunSpec& run) {
   enter("begin");
   ended_.reset();
   cancelled_ = false;
-  experiment_ = run.experiment;
+  run_ = run;
   note("run");
   return folder_;
 }
@@ -240,7 +247,7 @@ void FakeHost::end(bool stored) {
 vmctl::ImageFacts FakeHost::make_image(const vmctl::ImageSpec& spec) {
   vmctl::judge_image(spec);
   enter("make_image");
-  return {"0123", spec.image, "6.1.0", true, Virtualization::kvm, ""};
+  return {"0123", spec.image, "6.1.0", true, virtualization_, ""};
 }
 
 void FakeHost::cancel() {
@@ -287,7 +294,7 @@ std::vector<std::string> FakeHost::end_lending() {
 }
 
 vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
-  vmctl::judge_nodes(small_inventory(), all_resources(), spec);
+  vmctl::judge_nodes(run_, small_inventory(), all_resources(), spec);
   enter("plan_nodes");
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;
@@ -295,6 +302,7 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
     const auto count = spec.kind == vmctl::NodeKind::shared_slice ? 1 : spec.tenants[t].size();
     for (std::size_t n = 0; n < count; ++n) {
       const auto& planned = spec.tenants[t][n];
+      if (planned.host != run_.host) { continue; }
       NodeFacts facts;
       facts.id = next_node_++;
       facts.tenant = t;
@@ -303,7 +311,9 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
       facts.kind = in_vms ? "vm" : "slice";
       facts.name = fmt::format("{}-{}", facts.kind, facts.id);
       facts.starting = "start " + facts.name;
-      if (in_vms) { facts.uuid = fmt::format("00000000-0000-4000-8000-{:012}", facts.id); }
+      if (in_vms) {
+        facts.uuid = fmt::format("{:08x}-0000-4000-8000-{:012}", digest_of(run_.host), facts.id);
+      }
       facts.cores = planned.cores;
       facts.memory_bytes = planned.memory_bytes;
       facts.numa_node = planned.numa_node;

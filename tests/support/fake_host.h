@@ -43,6 +43,14 @@ class FakeHost final : public vmctl::Host {
   /// The node has waited that long for a core, as look() sees it.
   void let_wait(vmctl::NodeId node, std::chrono::nanoseconds time);
 
+  /// As it began last.
+  const vmctl::RunSpec& run() const { return run_; }
+  /// Says this of itself in place of what all of them say.
+  void set_fact(const std::string& name, const std::string& value) { own_facts_[name] = value; }
+
+  /// How make_image() finds that its VMs run.
+  void set_virtualization(Virtualization kind) { virtualization_ = kind; }
+
   /// How often a method has been called.
   int calls(const std::string& method) const;
   /// What was made and has not been removed or given back: "node 1", "network 1", "device 0000:65:00.0".
@@ -133,7 +141,10 @@ class FakeHost final : public vmctl::Host {
   std::set<std::string> made_;
   std::map<vmctl::NodeId, std::chrono::nanoseconds> waiting_;
   std::optional<bool> ended_;
-  std::string experiment_;
+  vmctl::RunSpec run_;
+  std::map<std::string, std::string> own_facts_{
+      {"hostname", "fake"}, {"boot_id", "00000000-0000-4000-8000-00000000b001"}, {"kernel", "6.1.0"}};
+  Virtualization virtualization_ = Virtualization::kvm;
   vmctl::NodeId next_node_ = 1;
   std::map<vmctl::NodeGroupId, std::vector<vmctl::NodeFacts>> groups_;
   std::map<vmctl::NodeId, vmctl::NodeFacts> facts_;

@@ -33,6 +33,8 @@ class FramedHost {
   FramedHost& operator=(const FramedHost&) = delete;
 
   vmctl::Host& client() { return *client_; }
+  /// The client as somebody else's, who lets go of it before this ends.
+  std::unique_ptr<vmctl::Host> take_client() { return std::move(client_); }
   vmctl::HostServer& server() { return *server_; }
   /// The coordinator goes; returns, once all is undone, why the server ended.
   std::string end() {

@@ -221,15 +221,22 @@ bool is_mac(const std::string& text) {
   return mac.take("52:54") && byte() && byte() && byte() && byte() && mac.at_end();
 }
 
-/// "10.77.3.4/16"
+/// "10.77.3.4/16" in a network of this host alone, "10.91.4.7/22" in one that goes to others.
 bool is_tenants_address(const std::string& text) {
   Scanner address(text);
-  address.take("10.77.");
+  address.take("10.");
+  const auto second = parse_integer(address.take_while(is_digit)).value_or(-1);
+  address.take(".");
   const auto third = parse_integer(address.take_while(is_digit)).value_or(-1);
   address.take(".");
   const auto fourth = parse_integer(address.take_while(is_digit)).value_or(-1);
-  return third >= 0 && third <= 255 && fourth >= 1 && fourth <= 254 &&
-         text == fmt::format("10.77.{}.{}/16", third, fourth);
+  if (third < 0 || third > 255 || fourth < 0 || fourth > 255) { return false; }
+  if (second == 77 && fourth >= 1 && fourth <= 254 && text == fmt::format("10.77.{}.{}/16", third, fourth)) {
+    return true;
+  }
+  const auto of_network = third % 4 * 256 + fourth;
+  return second >= 64 && second <= 127 && of_network >= 1 && of_network <= 1022 &&
+         text == fmt::format("10.{}.{}.{}/22", second, third, fourth);
 }
 
 /// "192.0.2.7", "2001:db8::7": of one machine, in the form that all have of it.
@@ -261,7 +268,8 @@ void require_node_form(const std::string& field, const NodeGroupSpec& group, con
   const bool is_vm = group.kind == NodeKind::vm;
   if (node.hostname != hostname) { refuse_field(field + ".hostname", node.hostname, hostname); }
   if (!is_tenants_address(node.address)) {
-    refuse_field(field + ".address", node.address, "one of 10.77.0.0/16, with /16");
+    refuse_field(field + ".address", node.address,
+                 "one of 10.77.0.0/16, with /16, or of 10.64.0.0/10, with /22");
   }
   if (is_vm || !node.mac.empty()) {
     if (!is_mac(node.mac)) { refuse_field(field + ".mac", node.mac, "an address such as 52:54:00:00:00:01"); }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode/arms.h"
@@ -27,7 +29,8 @@ struct Ground {
   Devices devices;
   Workload workload;
   Layers over;  ///< what arms and sweeps lay over the scenario, and so over its cases and tenants too
-  bool knows_devices = true;  ///< else nothing is said of what needs them: they are refused already
+  std::vector<std::string> hosts = {};  ///< names of the scenario's; empty: it names none
+  bool knows_devices = true;            ///< else nothing is said of what needs them: they are refused already
 };
 
 /// The scenario's base with what is laid over it.
@@ -60,6 +63,39 @@ Workload decode_own_workload(MapReader& in, const char* inherited, const Ground&
   auto field = own->inheriting(inherited);
   for (const auto& layer : layers_below(ground.over, {"workload"})) { field.lay(layer); }
   return decode_workload(field, base, diagnostics);
+}
+
+/// The hosts of a tenant's nodes, in a tenant and in `scale` alike.
+struct Places {
+  std::optional<std::int64_t> per_host;
+  std::string on;
+};
+
+Places decode_places(MapReader& in, const Ground& ground) {
+  Places places;
+  places.per_host = in.integer("per_host", {1, most_nodes},
+                               {.text = "Nodes on each of several hosts, which are filled in the order of "
+                                        "their names",
+                                .absent = "as evenly as it goes",
+                                .example = 1});
+  const About of_spread{.text = "How nodes are given to several hosts: hosts, as evenly as it goes",
+                        .fallback = "hosts"};
+  const bool spreads = in.one_of("spread", {"hosts"}, of_spread).has_value();
+  constexpr std::size_t most_bytes = 253;
+  const About of_on{.text = "The one of several hosts that has all of its nodes",
+                    .absent = "any of them",
+                    .example = "gpu-a"};
+  places.on = in.text("on", most_bytes, of_on).value_or("");
+  if (!places.on.empty() && (places.per_host || spreads)) {
+    in.refuse("on", "all nodes are on one host, or on several (remove on, or {})",
+              places.per_host ? "per_host" : "spread");
+  } else if (places.per_host && spreads) {
+    in.refuse("spread", "spread: hosts gives each host as many as it goes (remove it, or per_host)");
+  }
+  if (!places.on.empty() && !ground.hosts.empty() && !contains(ground.hosts, places.on)) {
+    in.refuse("on", "there is no host '{}' (allowed: {})", printable(places.on), join(ground.hosts, ", "));
+  }
+  return places;
 }
 
 /// Demands of a placement on each node, in a tenant and in `scale` alike.
@@ -124,6 +160,9 @@ Tenant decode_tenant(MapReader& in, const Ground& ground, const Workload& base,
   tenant.gpus_per_node = per_node.gpus;
   tenant.ranks_per_node = per_node.ranks;
   tenant.vgpu_type = per_node.vgpu_type;
+  const auto places = decode_places(in, ground);
+  tenant.per_host = places.per_host;
+  tenant.on = places.on;
   tenant.limits = ground.guest.limits;
   if (const auto limits = in.child(
           "limits", {.text = "What each node of this tenant may use at most", .absent = "guest.limits"})) {
@@ -152,6 +191,7 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
   MapReader in(field, "scale", diagnostics);
   in.require("nodes");
   const auto per_node = decode_per_node(in, ground, base);
+  const auto places = decode_places(in, ground);
   std::vector<Case> cases;
   const About about{.text = "Numbers of nodes, one case for each", .example = {1, 2, 4}};
   if (const auto sizes = in.child("nodes", about)) {
@@ -169,7 +209,10 @@ std::vector<Case> decode_scale(const Field& field, const Ground& ground, const W
                          base,
                          per_node.vgpu_type,
                          {},
-                         ground.guest.limits}},
+                         ground.guest.limits,
+                         false,
+                         places.per_host,
+                         places.on}},
                        ground.guest,
                        ground.devices});
     }
@@ -297,7 +340,9 @@ class CaseDecoder {
       for (const auto& layer : *layers) { document.lay(layer); }
     }
     MapReader in(document, "the scenario", diagnostics_);
-    return decode_ground(in, document.over, diagnostics_);
+    auto ground = decode_ground(in, document.over, diagnostics_);
+    ground.hosts = plain_.hosts;
+    return ground;
   }
 
   const Field& document_;
@@ -381,7 +426,8 @@ Scenario decode_document(const Field& document, bool large_sweeps,
   if (const auto hosts = in.child("hosts", about_hosts())) {
     scenario.hosts = decode_hosts_key(*hosts, folder, diagnostics);
   }
-  const auto ground = decode_ground(in, {}, diagnostics);
+  auto ground = decode_ground(in, {}, diagnostics);
+  for (const auto& host : scenario.hosts.hosts) { ground.hosts.push_back(host.name); }
   scenario.guest = ground.guest;
   scenario.devices = ground.devices;
   auto variants = decode_arms(in, diagnostics);

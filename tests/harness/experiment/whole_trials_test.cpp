@@ -82,7 +82,8 @@ class Experiment {
     };
     FramedHost framed(host);
     cut_link = [&framed] { framed.server().stop("the link was cut"); };
-    outcome = run_experiment(framed.client(), decoded, plan, database(), options);
+    RunHosts hosts(framed.client());
+    outcome = run_experiment(hosts, decoded, plan, database(), options);
   }
   fs::path database() const { return folder.path / "results.db"; }
 

@@ -38,13 +38,13 @@ inline vmctl::Inventory host(const std::string& name) {
 
 /// What the host would be asked for: it refuses none of it.
 inline void require_allowed(const Plan& plan, const vmctl::Inventory& inventory) {
-  const auto resources = resources_of(plan);
+  const auto resources = resources_of(plan)[""];
   CHECK_NOTHROW(vmctl::judge_resources(inventory, resources));
   const auto require = [&](std::size_t placement, const std::string& base) {
     const auto& placed = plan.placements.at(placement);
-    const auto grants = grants_of(placed, "20261120t083012-7f3a2b");
+    const auto grants = grants_of(placed, "20261120t083012-7f3a2b")[""];
     INFO(placed.case_name << " " << base);
-    CHECK_NOTHROW(vmctl::judge_nodes(inventory, resources, node_group(placed, base)));
+    CHECK_NOTHROW(vmctl::judge_nodes({}, inventory, resources, node_group(placed, base)));
     CHECK_NOTHROW(vmctl::judge_grants(inventory, resources, grants));
     CHECK_NOTHROW(vmctl::judge_settings(placed.devices.settings));
     if (runs_in_vms(base)) { CHECK_NOTHROW(vmctl::judge_lending(inventory, resources, grants)); }

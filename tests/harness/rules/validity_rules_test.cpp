@@ -59,9 +59,9 @@ TrialEvidence good() {
     tenant.transports_seen = {{"0-1", "P2P/IPC"}, {"0-2", "SHM"}};
     trial.tenants.push_back(tenant);
   }
-  trial.host.link_errors_before = {{"0000:17:00.0", {5, 1, 0}}};
-  trial.host.link_errors_after = {{"0000:17:00.0", {105, 1, 0}}};
-  trial.host.links = {{"0000:17:00.0", {16, 16, 16, 16}}, {"0000:31:00.0", {0, 0, 16, 16}}};
+  trial.hosts[""].link_errors_before = {{"0000:17:00.0", {5, 1, 0}}};
+  trial.hosts[""].link_errors_after = {{"0000:17:00.0", {105, 1, 0}}};
+  trial.hosts[""].links = {{"0000:17:00.0", {16, 16, 16, 16}}, {"0000:31:00.0", {0, 0, 16, 16}}};
   return trial;
 }
 
@@ -78,17 +78,17 @@ struct Row {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
-      {"ACS-1", [](Trial t) { t.host.acs_gaps = {"0000:16:02.0 without RR"}; },
+      {"ACS-1", [](Trial t) { t.hosts[""].acs_gaps = {"0000:16:02.0 without RR"}; },
        "tenants' devices reach each other past the IOMMU: bridge 0000:16:02.0 without RR"},
-      {"IOM-3", [](Trial t) { t.host.unsafe_interrupts = true; },
+      {"IOM-3", [](Trial t) { t.hosts[""].unsafe_interrupts = true; },
        "a tenant could raise any interrupt of the host (allow_unsafe_interrupts)"},
-      {"LNK-1", [](Trial t) { t.host.links["0000:17:00.0"].gigatransfers = 8; },
+      {"LNK-1", [](Trial t) { t.hosts[""].links["0000:17:00.0"].gigatransfers = 8; },
        "0000:17:00.0 ran at 8 GT/s x16 at best, of 16 GT/s x16"},
-      {"LNK-1", [](Trial t) { t.host.links["0000:17:00.0"].lanes = 8; },
+      {"LNK-1", [](Trial t) { t.hosts[""].links["0000:17:00.0"].lanes = 8; },
        "0000:17:00.0 ran at 16 GT/s x8 at best, of 16 GT/s x16"},
-      {"AER-1", [](Trial t) { t.host.link_errors_after["0000:17:00.0"].fatal = 2; },
+      {"AER-1", [](Trial t) { t.hosts[""].link_errors_after["0000:17:00.0"].fatal = 2; },
        "0000:17:00.0 had 2 uncorrected PCIe errors"},
-      {"AER-1", [](Trial t) { t.host.link_errors_after["0000:17:00.0"].correctable = 106; },
+      {"AER-1", [](Trial t) { t.hosts[""].link_errors_after["0000:17:00.0"].correctable = 106; },
        "0000:17:00.0 had 101 corrected PCIe errors"},
       {"DEV-1", [](Trial t) { t.tenants[0].nodes[0].missing_devices = {"0000:17:00.0"}; },
        "a t-a: its guest does not show 0000:17:00.0"},
@@ -207,9 +207,9 @@ TEST_CASE("every rule of validity: what breaks it, alone, and its words") {
 
 TEST_CASE("a device that counts its link errors from zero again had few") {
   auto trial = good();
-  trial.host.link_errors_after["0000:17:00.0"] = {3, 0, 0};
+  trial.hosts[""].link_errors_after["0000:17:00.0"] = {3, 0, 0};
   CHECK(found_in(trial).empty());
-  trial.host.link_errors_after["0000:17:00.0"] = {3, 0, 1};
+  trial.hosts[""].link_errors_after["0000:17:00.0"] = {3, 0, 1};
   CHECK(found_in(trial) == std::vector<std::string>{"AER-1: 0000:17:00.0 had 1 uncorrected PCIe errors"});
 }
 
@@ -221,7 +221,7 @@ TEST_CASE("what makes a trial invalid, and what is only noted") {
     const std::set<std::string> notes{"NUM-2", "TIME-1", "WARM-1", "NVML-1", "STEP-1"};
     const bool noted = notes.contains(row.id);
     CHECK(remarks(trial).size() == (noted ? 1 : 0));
-    const auto reasons = invalid_reasons(trial, "host");
+    const auto reasons = invalid_reasons(trial, {"host"});
     CHECK(std::count(reasons.begin(), reasons.end(), std::string(row.id) + ": " + row.words) ==
           (noted ? 0 : 1));
   }
@@ -229,7 +229,7 @@ TEST_CASE("what makes a trial invalid, and what is only noted") {
 
 TEST_CASE("without devices no rule has anything to say") {
   TrialEvidence trial = good();
-  trial.host = {};
+  trial.hosts = {};
   for (auto& tenant : trial.tenants) {
     tenant.nodes = {{"t", "boot", true}};
     tenant.ranks[0].hello = protocol::Hello{};
@@ -258,8 +258,8 @@ TEST_CASE("skipped steps are judged only where they are counted") {
 TEST_CASE("one tenant alone needs no isolation") {
   TrialEvidence trial = good();
   trial.tenants.pop_back();
-  trial.host.acs_gaps = {"0000:16:02.0 without RR"};
-  trial.host.unsafe_interrupts = true;
+  trial.hosts[""].acs_gaps = {"0000:16:02.0 without RR"};
+  trial.hosts[""].unsafe_interrupts = true;
   CHECK(found_in(trial).empty());
 }
 

@@ -11,6 +11,7 @@ using namespace virtrain::harness;
 namespace {
 
 const std::string host_boot = "host-boot";
+const std::set<std::string> host_boots{host_boot};
 
 /// Two tenants that did everything right: two VMs of two ranks, and one VM of one.
 std::vector<TenantEvidence> good_tenants() {
@@ -50,7 +51,7 @@ template <typename Change>
 std::string only_reason(Change change) {
   auto tenants = good_tenants();
   change(tenants);
-  const auto reasons = invalid_reasons({tenants}, host_boot);
+  const auto reasons = invalid_reasons({tenants}, host_boots);
   CHECK(reasons.size() == 1);
   return reasons.empty() ? "(valid)" : reasons[0];
 }
@@ -78,7 +79,7 @@ std::vector<RankState> said_by_ranks(const nlohmann::json& bytes) {
 }  // namespace
 
 TEST_CASE("a trial that did everything right is valid") {
-  CHECK(invalid_reasons({good_tenants()}, host_boot).empty());
+  CHECK(invalid_reasons({good_tenants()}, host_boots).empty());
 }
 
 TEST_CASE("each reason stands alone") {
@@ -124,13 +125,13 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
   for (auto& tenant : tenants) {
     for (auto& node : tenant.nodes) { node.has_own_kernel = false, node.boot_id = host_boot; }
   }
-  CHECK(invalid_reasons({tenants}, host_boot).empty());
+  CHECK(invalid_reasons({tenants}, host_boots).empty());
   tenants[0].shared_host = true;
   for (std::size_t r = 0; r < tenants[0].ranks.size(); ++r) {
     tenants[0].ranks[r].hello->hostname = "the-host";
     tenants[0].ranks[r].hello->local_rank = r;
   }
-  CHECK(invalid_reasons({tenants}, host_boot).empty());
+  CHECK(invalid_reasons({tenants}, host_boots).empty());
 }
 
 TEST_CASE("bytes that all-reduces must move") {
@@ -151,7 +152,7 @@ TEST_CASE("gradients in two bytes need half the network, which must have carried
     tenants[0].network_bytes_required =
         all_reduce_bytes_per_node(2, steps, gradient_bytes_per_step(trains_in(Precision::fp16), half));
     tenants[0].network_bytes_measured = carried;
-    return invalid_reasons({tenants}, host_boot);
+    return invalid_reasons({tenants}, host_boots);
   };
   CHECK(judged(steps * (half_bytes + 106'240)).empty());
   for (const std::int64_t carried :

@@ -107,7 +107,7 @@ class OneTrial {
     ::setenv("VIRTRAIN_STATE_DIR", folder_.path.c_str(), 1);
     host_->begin({context_.experiment, "", vmctl::HostMode::system, true, {trainer.string()}});
     try {
-      host_->acquire(resources_of(plan_));
+      host_->acquire(resources_of(plan_)[""]);
     } catch (const Error& error) { test::skip(error.what()); }  // another run's
     context_.mpi = mpi_dialect(host_->fingerprint().at("open_mpi"));
     results::Experiment record;
@@ -177,6 +177,7 @@ class OneTrial {
   StopSource stop_{io_};
   const std::unique_ptr<vmctl::Host> host_ =
       std::make_unique<vmctl::LocalHost>(host_with_gpus(folder_.path / "host"));
+  RunHosts hosts_{*host_};
   Scenario scenario_;
   Plan plan_;
   std::vector<std::map<std::string, std::string>> written_;  ///< by the ranks of each node, by file
@@ -186,7 +187,7 @@ class OneTrial {
                       pool_,
                       stop_,
                       store_,
-                      {*host_, pool_},
+                      {hosts_, pool_},
                       scenario_,
                       plan_,
                       fmt::format("20260101t000000-{:06x}", ::getpid() & 0xffffff)};

@@ -36,6 +36,7 @@ struct Loop {
   const TemporaryFolder folder;
   test::FakeHost fake{folder.path, std::filesystem::path(VIRTRAIN_BINARY_DIR) / "virtrain-agent", {}};
   test::FramedHost framed{fake};
+  RunHosts hosts{framed.client()};
   asio::io_context io;
   asio::thread_pool pool{4};
   StopSource stop{io};
@@ -47,8 +48,7 @@ struct Loop {
   }();
   const Plan plan = {};
   const Placement placement = one_node();
-  RunContext context{
-      io, pool, stop, store, {framed.client(), pool}, scenario, plan, "20260101t000000-000001"};
+  RunContext context{io, pool, stop, store, {hosts, pool}, scenario, plan, "20260101t000000-000001"};
 
   void run(asio::awaitable<void> work) {
     const LoopThread this_thread;

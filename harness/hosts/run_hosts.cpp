@@ -1,0 +1,363 @@
+#include "harness/hosts/run_hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "common/system/log.h"
+#include "common/system/time.h"
+#include "harness/hosts/at_once.h"
+
+namespace virtrain::harness {
+namespace {
+
+using namespace vmctl;
+
+/// Whether a host has stamped something between then and now. Else its clock is another one than ours.
+bool is_within(std::int64_t stamp_ns, std::int64_t began_ns) {
+  return stamp_ns >= began_ns && stamp_ns <= monotonic_ns();
+}
+
+}  // namespace
+
+RunHosts::RunHosts(Host& only) : hosts_{{"", {}, &only}} {}
+
+RunHosts::RunHosts(const std::vector<NamedHost>& hosts) {
+  for (const auto& host : hosts) { hosts_.push_back({host.name, host.network, host.host.get()}); }
+}
+
+std::vector<std::string> RunHosts::names() const {
+  std::vector<std::string> names;
+  for (const auto& member : hosts_) { names.push_back(member.name); }
+  return names;
+}
+
+Host& RunHosts::only() const {
+  if (hosts_.size() != 1) {
+    throw Error("ask the run's host", ErrorCode::host_unable, "the run has several hosts");
+  }
+  return *hosts_.front().host;
+}
+
+Error RunHosts::named(const Member& member, const Error& error) const {
+  if (hosts_.size() == 1) { return error; }
+  return {member.name + ": " + error.operation(), error.code(), error.message()};
+}
+
+template <typename Work>
+auto RunHosts::of(const Member& member, Work&& work) const {
+  try {
+    return work(*member.host);
+  } catch (const Error& error) { throw named(member, error); }
+}
+
+/// The work takes a Member and its Host.
+template <typename Work>
+auto RunHosts::of_all(Work&& work) const {
+  return at_once(hosts_, [&](const Member& member) {
+    return of(member, [&](Host& host) { return work(member, host); });
+  });
+}
+
+/// The work takes a Host and the group's number there.
+template <typename Work>
+auto RunHosts::of_group(NodeGroupId group, Work&& work) const {
+  std::vector<Place> places;
+  {
+    const std::scoped_lock lock(mutex_);
+    places = groups_.at(static_cast<std::size_t>(group - 1));
+  }
+  return at_once(places, [&](const Place& place) {
+    return of(*place.member, [&](Host& host) { return work(*place.member, host, place.id); });
+  });
+}
+
+template <auto method, typename... Argument>
+auto RunHosts::of_node(NodeId node, const Argument&... argument) const {
+  const auto place = place_of(node);
+  return of(*place.member, [&](Host& host) { return (host.*method)(place.id, argument...); });
+}
+
+RunHosts::Member& RunHosts::member(const std::string& name) {
+  const auto found = std::ranges::find(hosts_, name, &Member::name);
+  if (found == hosts_.end()) {
+    throw Error("ask a host of the run", ErrorCode::protocol, "there is no host '" + name + "'");
+  }
+  return *found;
+}
+
+RunHosts::Place RunHosts::place_of(NodeId node) const {
+  const std::scoped_lock lock(mutex_);
+  return nodes_.at(static_cast<std::size_t>(node - 1));
+}
+
+// --- the run
+
+void RunHosts::begin(const RunSpec& run) {
+  std::vector<std::string> ends;  // of the tunnels
+  if (hosts_.size() > 1) {
+    ends =
+        of_all([](const Member& member, Host& host) { return host.look_at_network(member.network).address; });
+  }
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    auto& spec = hosts_[i].run;
+    spec = run;
+    if (hosts_.size() == 1) { continue; }
+    spec.host = hosts_[i].name;
+    spec.network = hosts_[i].network;
+    for (std::size_t other = 0; other < ends.size(); ++other) {
+      if (other != i && !ends[other].empty()) { spec.peers.push_back(ends[other]); }
+    }
+  }
+  of_all([](const Member& member, Host& host) { host.begin(member.run); });
+}
+
+void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {
+  for (const auto& [name, wanted] : resources) { member(name); }
+  for (std::size_t i = 0; i < hosts_.size(); ++i) {
+    const auto found = resources.find(hosts_[i].name);
+    if (found == resources.end()) { continue; }
+    const auto& wanted = found->second;
+    try {
+      of(hosts_[i], [&](Host& host) { host.acquire(wanted); });
+    } catch (const Error& error) {
+      // What was taken goes back, so that two runs do not wait for each other's.
+      for (std::size_t taken = 0; taken < i; ++taken) {
+        of(hosts_[taken], [&](Host& host) {
+          host.end(true);
+          host.begin(hosts_[taken].run);
+        });
+      }
+      throw;
+    }
+  }
+}
+
+void RunHosts::end(bool stored) {
+  const bool alone = hosts_.size() == 1;
+  of_all([&](const Member& member, Host& host) {
+    try {
+      host.end(stored);
+    } catch (const Error& error) {
+      if (alone) { throw; }
+      log::warning("a host could not end the run, and does so by itself",
+                   {{"host", member.name}, {"reason", error.what()}});
+    }
+  });
+}
+
+ByHost<std::map<std::string, std::string>> RunHosts::fingerprints() {
+  ByHost<std::map<std::string, std::string>> by_host;
+  auto all = of_all([](const Member& member, Host& host) {
+    auto facts = host.fingerprint();
+    if (member.network.kind != HostNetworkKind::none) {
+      const auto network = host.look_at_network(member.network);
+      facts["network_mtu"] = std::to_string(network.mtu);
+      facts["network_driver"] = network.driver;
+      facts["network_firmware"] = network.firmware;
+      facts["network_link_speed"] = network.link_speed;
+    }
+    return facts;
+  });
+  for (std::size_t i = 0; i < hosts_.size(); ++i) { by_host.emplace(hosts_[i].name, std::move(all[i])); }
+  return by_host;
+}
+
+ImageFacts RunHosts::make_image(const ImageSpec& spec) {
+  const auto images = of_all([&](const Member&, Host& host) { return host.make_image(spec); });
+  for (std::size_t i = 1; i < images.size(); ++i) {
+    if (images[i].virtualization != images[0].virtualization) {
+      throw Error("make the guest image", ErrorCode::host_unable,
+                  fmt::format("{} runs VMs as {} and {} as {} (leave one of them out: --hosts)",
+                              hosts_[0].name, to_string(images[0].virtualization), hosts_[i].name,
+                              to_string(images[i].virtualization)));
+    }
+  }
+  auto facts = images.front();
+  facts.from_cache = std::ranges::all_of(images, &ImageFacts::from_cache);
+  return facts;
+}
+
+void RunHosts::cancel() {
+  is_cancelled_ = true;
+  for (const auto& member : hosts_) { member.host->cancel(); }
+}
+
+namespace {
+
+/// The values of one host; none where it has none.
+template <typename Value>
+Value of_host(const ByHost<Value>& values, const std::string& name) {
+  const auto found = values.find(name);
+  return found == values.end() ? Value() : found->second;
+}
+
+std::vector<std::string> joined(std::vector<std::vector<std::string>> lists) {
+  std::vector<std::string> all;
+  for (auto& list : lists) { std::ranges::move(list, std::back_inserter(all)); }
+  return all;
+}
+
+}  // namespace
+
+void RunHosts::keep_services_away(const ByHost<std::vector<DeviceGrant>>& grants) {
+  of_all([&](const Member& member, Host& host) { host.keep_services_away(of_host(grants, member.name)); });
+}
+
+std::size_t RunHosts::lend(const ByHost<std::vector<DeviceGrant>>& grants, const CardSettings& cards) {
+  std::size_t count = 0;
+  for (const auto lent : of_all([&](const Member& member, Host& host) {
+         return host.lend(of_host(grants, member.name), cards);
+       })) {
+    count += lent;
+  }
+  return count;
+}
+
+void RunHosts::set(const ByHost<std::vector<DeviceGrant>>& grants, const DeviceSettings& wanted) {
+  of_all([&](const Member& member, Host& host) { host.set(of_host(grants, member.name), wanted); });
+}
+
+std::vector<std::string> RunHosts::give_back() {
+  return joined(of_all([](const Member&, Host& host) { return host.give_back(); }));
+}
+
+std::vector<std::string> RunHosts::end_lending() {
+  return joined(of_all([](const Member&, Host& host) { return host.end_lending(); }));
+}
+
+void RunHosts::watch_devices(const ByHost<std::vector<std::string>>& addresses) {
+  of_all([&](const Member& member, Host& host) { host.watch_devices(of_host(addresses, member.name)); });
+}
+
+ByHost<DeviceEvidence> RunHosts::watched() {
+  ByHost<DeviceEvidence> by_host;
+  auto all = of_all([](const Member&, Host& host) {
+    const auto began_ns = monotonic_ns();
+    auto evidence = host.watched();
+    auto& readings = evidence.package_energy;
+    if (readings.empty() || is_within(readings.back().t_ns, began_ns)) { return evidence; }
+    const auto shift = monotonic_ns() - readings.back().t_ns;
+    for (auto& reading : readings) { reading.t_ns += shift; }
+    return evidence;
+  });
+  for (std::size_t i = 0; i < hosts_.size(); ++i) { by_host.emplace(hosts_[i].name, std::move(all[i])); }
+  return by_host;
+}
+
+// --- nodes
+
+NodeGroup RunHosts::plan_nodes(const NodeGroupSpec& spec) {
+  std::vector<Member*> wanted;  // hosts that have nodes of it
+  for (auto& member : hosts_) {
+    const bool has_nodes = std::ranges::any_of(spec.tenants, [&](const auto& tenant) {
+      return std::ranges::any_of(tenant, [&](const NodeSpec& node) { return node.host == member.name; });
+    });
+    if (has_nodes) { wanted.push_back(&member); }
+  }
+  auto parts = at_once(
+      wanted, [&](Member* member) { return of(*member, [&](Host& host) { return host.plan_nodes(spec); }); });
+  std::vector<std::pair<Member*, NodeFacts>> nodes;
+  std::vector<Place> places;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    places.push_back({wanted[i], parts[i].id});
+    for (auto& node : parts[i].nodes) { nodes.emplace_back(wanted[i], std::move(node)); }
+  }
+  std::ranges::stable_sort(nodes, {},
+                           [](const auto& one) { return std::pair(one.second.tenant, one.second.placed); });
+  const std::scoped_lock lock(mutex_);
+  groups_.push_back(std::move(places));
+  NodeGroup group{std::ssize(groups_), {}};
+  for (auto& [member, node] : nodes) {
+    nodes_.push_back({member, node.id});
+    node.id = std::ssize(nodes_);
+    group.nodes.push_back(std::move(node));
+  }
+  return group;
+}
+
+void RunHosts::make_networks(NodeGroupId group) {
+  of_group(group, [](const Member&, Host& host, NodeGroupId there) { host.make_networks(there); });
+}
+
+std::vector<NodeStream> RunHosts::start(const std::vector<NodeId>& nodes) {
+  std::map<Member*, std::vector<std::pair<std::size_t, std::int64_t>>> wanted;  // of `nodes`, by their hosts
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    const auto place = place_of(nodes[n]);
+    wanted[place.member].emplace_back(n, place.id);
+  }
+  std::vector<NodeStream> streams(nodes.size());
+  at_once(wanted, [&](const auto& of_one) {
+    for (const auto& [n, id] : of_one.second) {
+      if (is_cancelled_) { throw Error("start nodes", ErrorCode::interrupted, "stopped"); }
+      const auto began_ns = monotonic_ns();
+      streams[n] = of(*of_one.first, [id = id](Host& host) { return host.start(id); });
+      const bool is_ours = is_within(streams[n].started_ns, began_ns);
+      if (!is_ours) { streams[n].started_ns = began_ns; }
+    }
+  });
+  return streams;
+}
+
+NodeCounters RunHosts::counters(NodeId node) {
+  const auto began_ns = monotonic_ns();
+  auto counters = of_node<&Host::counters>(node);
+  if (counters.domain && !is_within(counters.domain->monotonic_ns, began_ns)) {
+    counters.domain->monotonic_ns = monotonic_ns();
+  }
+  return counters;
+}
+
+std::chrono::nanoseconds RunHosts::waiting_time(NodeId node) const {
+  const auto place = place_of(node);
+  const auto seen = place.member->host->look();
+  const auto found = seen.waiting.find(place.id);
+  return found == seen.waiting.end() ? std::chrono::nanoseconds(0) : found->second;
+}
+
+LastWords RunHosts::last_words(NodeId node) {
+  return of_node<&Host::last_words>(node);
+}
+
+void RunHosts::kill(NodeId node) {
+  of_node<&Host::kill>(node);
+}
+
+void RunHosts::await_end(NodeId node) {
+  of_node<&Host::await_end>(node);
+}
+
+GuestTopology RunHosts::check_topology(NodeId node, const std::vector<PciFunction>& guest,
+                                       const std::string& peers) {
+  return of_node<&Host::check_topology>(node, guest, peers);
+}
+
+std::vector<int> RunHosts::numa_nodes_of(const std::string& host, const std::vector<int>& cores) {
+  return of(member(host), [&](Host& there) { return there.numa_nodes_of(cores); });
+}
+
+Removal RunHosts::remove(NodeGroupId group) {
+  const bool alone = hosts_.size() == 1;
+  const auto parts = of_group(group, [alone](const Member& member, Host& host, NodeGroupId there) {
+    Removal part;
+    try {
+      part = host.remove(there);
+    } catch (const Error& error) {
+      if (alone) { throw; }
+      part.left.emplace_back(error.what());
+    }
+    for (auto& words : part.left) {
+      if (!alone) { words = member.name + ": " + words; }
+    }
+    return part;
+  });
+  Removal removal;
+  for (const auto& part : parts) {
+    std::ranges::copy(part.left, std::back_inserter(removal.left));
+    std::ranges::copy(part.restarts, std::back_inserter(removal.restarts));
+  }
+  return removal;
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,109 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/error.h"
+#include "harness/hosts/named_host.h"
+#include "harness/scenario/host_list.h"
+#include "vmctl/api/host.h"
+
+namespace virtrain::harness {
+
+/// The hosts of one run. What concerns a node, a device or a core goes to its host, and what concerns the run
+/// to all of them at once. Nodes and groups are counted over the run, whichever host has them. Calls may be
+/// made from several threads; they block, and an Error of one of several hosts begins with its name.
+class RunHosts {
+ public:
+  /// The one host whose nodes say no name.
+  explicit RunHosts(vmctl::Host& only);
+  /// `hosts` in the order of their names; they outlive this.
+  explicit RunHosts(const std::vector<NamedHost>& hosts);
+
+  std::size_t size() const { return hosts_.size(); }
+  std::vector<std::string> names() const;
+  /// Throws Error(host_unable) where there are several.
+  vmctl::Host& only() const;
+
+  // --- the run
+
+  /// Tells each host the others' ends of the networks between them.
+  void begin(const vmctl::RunSpec& run);
+  /// In the order of the hosts, all or none.
+  void acquire(const ByHost<std::vector<std::string>>& resources);
+  /// A host that is gone ends by itself, and of several it is only said.
+  void end(bool stored);
+  /// With several, what each has of the network between them is among its facts.
+  ByHost<std::map<std::string, std::string>> fingerprints();
+  /// Throws Error(host_unable) where hosts run VMs in different ways.
+  vmctl::ImageFacts make_image(const vmctl::ImageSpec& spec);
+  /// From any thread, as vmctl::Host::cancel().
+  void cancel();
+
+  void keep_services_away(const ByHost<std::vector<vmctl::DeviceGrant>>& grants);
+  std::size_t lend(const ByHost<std::vector<vmctl::DeviceGrant>>& grants, const vmctl::CardSettings& cards);
+  void set(const ByHost<std::vector<vmctl::DeviceGrant>>& grants, const vmctl::DeviceSettings& wanted);
+  std::vector<std::string> give_back();
+  std::vector<std::string> end_lending();
+
+  void watch_devices(const ByHost<std::vector<std::string>>& addresses);
+  ByHost<vmctl::DeviceEvidence> watched();
+
+  // --- nodes
+
+  vmctl::NodeGroup plan_nodes(const vmctl::NodeGroupSpec& spec);
+  void make_networks(vmctl::NodeGroupId group);
+  /// All hosts at once, each one node after the other; Error(interrupted) before the next one after cancel().
+  /// When they started is said on this process's clock, as is all that counters() and watched() stamp.
+  std::vector<vmctl::NodeStream> start(const std::vector<vmctl::NodeId>& nodes);
+  vmctl::NodeCounters counters(vmctl::NodeId node);
+  /// As its host has last told, at once; see vmctl::HostCounters.
+  std::chrono::nanoseconds waiting_time(vmctl::NodeId node) const;
+  vmctl::LastWords last_words(vmctl::NodeId node);
+  void kill(vmctl::NodeId node);
+  void await_end(vmctl::NodeId node);
+  vmctl::GuestTopology check_topology(vmctl::NodeId node, const std::vector<vmctl::PciFunction>& guest,
+                                      const std::string& peers);
+  std::vector<int> numa_nodes_of(const std::string& host, const std::vector<int>& cores);
+  /// A host that is gone removes its part by itself, which is said among what is left.
+  vmctl::Removal remove(vmctl::NodeGroupId group);
+
+ private:
+  struct Member {
+    std::string name;
+    vmctl::HostNetwork network = {};
+    vmctl::Host* host = nullptr;
+    vmctl::RunSpec run = {};  ///< as it began
+  };
+  /// A node, or what a group has on one host, as that host counts it.
+  struct Place {
+    Member* member = nullptr;
+    std::int64_t id = 0;
+  };
+
+  template <typename Work>
+  auto of(const Member& member, Work&& work) const;
+  template <typename Work>
+  auto of_all(Work&& work) const;
+  template <typename Work>
+  auto of_group(vmctl::NodeGroupId group, Work&& work) const;
+  template <auto method, typename... Argument>
+  auto of_node(vmctl::NodeId node, const Argument&... argument) const;
+  Error named(const Member& member, const Error& error) const;
+  Member& member(const std::string& name);
+  Place place_of(vmctl::NodeId node) const;
+
+  std::vector<Member> hosts_;
+  std::atomic<bool> is_cancelled_ = false;
+  mutable std::mutex mutex_;
+  std::vector<Place> nodes_;                ///< by NodeId, from 1
+  std::vector<std::vector<Place>> groups_;  ///< by NodeGroupId, from 1
+};
+
+}  // namespace virtrain::harness

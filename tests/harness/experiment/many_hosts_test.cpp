@@ -1,0 +1,158 @@
+// Whole experiments over several FakeHosts behind real frames: real agents and a real database.
+
+#include <fstream>
+#include <functional>
+#include <set>
+
+#include "common/system/time.h"
+#include "harness/experiment/experiment.h"
+#include "harness/plan/host_shares.h"
+#include "harness/scenario/decode/decode.h"
+#include "results/store/store.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_host.h"
+#include "tests/support/framed_host.h"
+#include "tests/support/temporary_folder.h"
+
+namespace virtrain::harness {
+namespace {
+
+using test::Contains;
+using test::FakeHost;
+using test::FramedHost;
+namespace fs = std::filesystem;
+
+const fs::path programs = VIRTRAIN_BINARY_DIR;
+
+std::string name_of(std::size_t n) {
+  return fmt::format("host-{:02}", n + 1);
+}
+
+/// Hosts of four cores each, and an experiment over them with a tenant of one node on each.
+struct Cluster {
+  const TemporaryFolder folder;
+  std::vector<std::unique_ptr<FakeHost>> fakes;
+  std::vector<std::unique_ptr<FramedHost>> framed;
+  std::vector<NamedHost> named;
+  ExperimentOptions options;
+  ExperimentOutcome outcome;
+  std::function<void(const std::string& stage, int trial)> on_stage;
+
+  explicit Cluster(std::size_t count) {
+    for (std::size_t n = 0; n < count; ++n) {
+      const auto own = folder.path / name_of(n);
+      fs::create_directories(own);
+      fakes.push_back(std::make_unique<FakeHost>(
+          own, programs / "virtrain-agent",
+          std::map<std::string, fs::path>{
+              {"virtrain-resnet50-cpu", programs / "fault-kit/virtrain-resnet50-cpu"}}));
+      fakes.back()->set_fact("hostname", name_of(n));
+    }
+  }
+
+  Plan plan(const Scenario& scenario) const {
+    std::vector<PlanHost> rooms;
+    for (std::size_t n = 0; n < fakes.size(); ++n) {
+      rooms.push_back({name_of(n), FakeHost::small_inventory(), false});
+    }
+    return make_plan(scenario, rooms);
+  }
+
+  static Scenario scenario(std::size_t tenants, int pairs) {
+    std::string all;
+    for (std::size_t t = 0; t < tenants; ++t) { all += std::string(t == 0 ? "" : ", ") + "{nodes: 1}"; }
+    return decode_scenario(
+        "name: many\nworkload: {batch_size: 4, image_size: 32, warmup_steps: 0, steps: 4, display_every: 1}\n"
+        "guest: {vcpus: 1, memory: 512MiB}\ncases: [{name: one-each, tenants: [" +
+            all + "]}]\narms: [vm]\npairs: " + std::to_string(pairs) + "\n",
+        "many.yaml");
+  }
+
+  void run(const Scenario& wanted) {
+    ::setenv("STEP_SECONDS", "0.02", 1);
+    ::setenv("VIRTRAIN_TEST_FOLDER", folder.path.c_str(), 1);
+    const auto planned = plan(wanted);
+    options.progress = [this](const Progress& progress) {
+      if (on_stage) { on_stage(progress.now, std::stoi(progress.trial.substr(1))); }
+    };
+    for (std::size_t n = 0; n < fakes.size(); ++n) {
+      framed.push_back(std::make_unique<FramedHost>(*fakes[n]));
+      named.push_back({name_of(n), {vmctl::HostNetworkKind::vxlan, "data0"}, framed.back()->take_client()});
+    }
+    {
+      RunHosts hosts(named);
+      outcome = run_experiment(hosts, wanted, planned, database(), options);
+    }
+    named.clear();
+    framed.clear();
+  }
+
+  fs::path database() const { return folder.path / "results.db"; }
+  results::Store store() const { return results::Store(database(), results::Store::Mode::open); }
+  std::vector<Status> statuses() const {
+    std::vector<Status> all;
+    for (const auto& trial : store().trials(outcome.experiment)) { all.push_back(trial.status); }
+    return all;
+  }
+  std::vector<std::string> events(const std::string& message) const {
+    std::vector<std::string> all;
+    for (const auto& event : store().events(outcome.experiment)) {
+      if (event.message == message) { all.push_back(event.detail.dump()); }
+    }
+    return all;
+  }
+};
+
+TEST_CASE("an experiment over three hosts has each node on its own, and says which") {
+  Cluster cluster(3);
+  cluster.fakes[1]->set_fact("kernel", "6.12.0");
+  cluster.run(Cluster::scenario(3, 2));
+  CHECK(cluster.statuses() == std::vector<Status>(2, Status::finished));
+  for (const auto& fake : cluster.fakes) {
+    CHECK(fake->left().empty());
+    CHECK(fake->ended() == true);
+    CHECK(fake->calls("start") == 2);
+  }
+  const auto store = cluster.store();
+  const auto experiment = store.experiment(cluster.outcome.experiment).value();
+  CHECK(experiment.host_name == "host-01, host-02, host-03");
+  CHECK(experiment.fingerprint.at("hosts_differ") == "kernel");
+  std::set<std::string> hosts;
+  for (const auto& tenant : store.tenants(store.trials(experiment.id).front().id)) {
+    for (const auto& node : store.nodes(tenant.id)) { hosts.insert(node.fingerprint.at("host")); }
+  }
+  CHECK(hosts == std::set<std::string>{"host-01", "host-02", "host-03"});
+  const auto differ = cluster.events("hosts are not alike");
+  REQUIRE(differ.size() == 1);
+  CHECK_THAT(differ[0], Contains("host-02: kernel is 6.12.0, elsewhere 6.1.0"));
+}
+
+TEST_CASE("the link to one host is cut: the others remove their part, and what had finished stays") {
+  for (const std::string stage : {"define", "boot", "agent", "place", "run", "collect"}) {
+    DYNAMIC_SECTION(stage) {
+      Cluster cluster(2);
+      cluster.on_stage = [&](const std::string& now, int trial) {
+        if (trial == 2 && now == stage) { cluster.framed[1]->server().stop("the link was cut"); }
+      };
+      cluster.run(Cluster::scenario(2, 3));
+      const auto statuses = cluster.statuses();
+      REQUIRE(statuses.size() >= 2);
+      CHECK(statuses[0] == Status::finished);
+      CHECK(statuses[1] == Status::failed);
+      CHECK_THAT(cluster.outcome.first_failure, Contains("host-02"));
+      CHECK(cluster.fakes[0]->left().empty());
+      CHECK(cluster.fakes[1]->left() == std::set<std::string>{"run"});  // in its journal, for clean
+    }
+  }
+}
+
+TEST_CASE("hosts that run VMs in different ways make no image together") {
+  Cluster cluster(2);
+  cluster.fakes[1]->set_virtualization(Virtualization::tcg);
+  cluster.run(Cluster::scenario(2, 1));
+  CHECK(cluster.statuses() == std::vector<Status>{Status::failed});
+  CHECK_THAT(cluster.outcome.first_failure, Contains("host-01 runs VMs as kvm and host-02 as tcg"));
+}
+
+}  // namespace
+}  // namespace virtrain::harness
