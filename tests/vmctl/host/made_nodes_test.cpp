@@ -297,7 +297,7 @@ struct HostsDevices {
     run_ip({},
            {fmt::format("link add {} type bridge", test_bridge), fmt::format("link set {} up", test_bridge),
             fmt::format("link add {} mtu 1600 type veth peer name {}2", test_nic, test_nic),
-            fmt::format("addr add 192.0.2.1/24 dev {}", test_nic), fmt::format("link set {} up", test_nic),
+            fmt::format("addr add 198.18.46.1/24 dev {}", test_nic), fmt::format("link set {} up", test_nic),
             fmt::format("link set {}2 up", test_nic)});
   }
   ~HostsDevices() { remove(); }
@@ -328,7 +328,7 @@ struct OnOneOfTwo : TornDown {
   explicit OnOneOfTwo(const HostNetwork& network) : TornDown([](TornDown&) {}) {
     run.spec.host = "gpu-b";
     run.spec.network = network;
-    if (network.kind == HostNetworkKind::vxlan) { run.spec.peers = {"192.0.2.2", "192.0.2.3"}; }
+    if (network.kind == HostNetworkKind::vxlan) { run.spec.peers = {"198.18.46.2", "198.18.46.3"}; }
   }
 };
 
@@ -393,7 +393,7 @@ TEST_CASE("a tenant on several hosts needs a network between them, and mode syst
   auto group = spread_group();
   group.guest.network.mtu = 1551;
   CHECK_THROWS_WITH(MadeNodes(with.run, group), Contains("carries at most 1550"));
-  with.run.spec.peers.emplace_back("192.0.2.1");
+  with.run.spec.peers.emplace_back("198.18.46.1");
   CHECK_THROWS_WITH(MadeNodes(with.run, spread_group()), Contains("has that address itself"));
 }
 
@@ -412,10 +412,10 @@ TEST_CASE("a tenant's bridge has a tunnel to the peers, journalled, and gone wit
   CHECK(bridge_ports(bridge) == std::vector{name});
   const auto number = std::to_string(vxlan_number(other.run.spec.experiment, 0, NodeKind::vm));
   CHECK_THAT(run_checked({"ip", "-d", "link", "show", name}).out,
-             Contains("vxlan id " + number + " local 192.0.2.1 dev xtnic-made") && Contains("dstport 4789") &&
-                 Contains("mtu 1550"));
+             Contains("vxlan id " + number + " local 198.18.46.1 dev xtnic-made") &&
+                 Contains("dstport 4789") && Contains("mtu 1550"));
   const auto entries = run_checked({"bridge", "fdb", "show", "dev", name}).out;
-  for (const auto* peer : {"192.0.2.2", "192.0.2.3"}) {
+  for (const auto* peer : {"198.18.46.2", "198.18.46.3"}) {
     CHECK_THAT(entries, Contains(std::string("00:00:00:00:00:00 dst ") + peer));
   }
   CHECK_THAT(nodes.start(nodes.facts()[0].id).domain_xml,

@@ -64,9 +64,9 @@ TEST_CASE("what nodes have of a NIC or bridge: its address, its MTU, its driver"
   CHECK(facts.address == "2001:db8::1");
   CHECK(facts.mtu == 1430);
   CHECK(facts.driver == "veth");
-  run_ip({}, {"addr add 192.0.2.1/24 dev xtn-nic", "addr add 192.0.2.9/24 dev xtn-nic"});
+  run_ip({}, {"addr add 198.18.46.1/24 dev xtn-nic", "addr add 198.18.46.9/24 dev xtn-nic"});
   facts = read_host_network(over("xtn-nic"));
-  CHECK(facts.address == "192.0.2.1");  // IPv4 before IPv6, and the first one
+  CHECK(facts.address == "198.18.46.1");  // IPv4 before IPv6, and the first one
   CHECK(facts.mtu == 1450);
   CHECK(facts.link_speed == "10000 Mb/s");
 }
