@@ -27,6 +27,8 @@
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/cleanup.h"
+#include "vmctl/slice/net_devices.h"
+#include "vmctl/slice/slice.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -123,6 +125,96 @@ TEST_CASE_METHOD(Bench, "two guests share one read-only root, talk over their ch
   struct stat status {};
   ::stat(image.root.c_str(), &status);
   CHECK(status.st_uid == 0);
+}
+
+/// A host's own bridge with a NIC in it; and another NIC, at whose other end is another host, with an end of
+/// a VXLAN that has the address of a node.
+struct HostsNetworks {
+  static constexpr std::uint32_t number = 7'342'091;
+  HostsNetworks() {
+    remove();
+    run_ip({},
+           {"link add xtvm-bridge type bridge", "link add xtvm-port mtu 1400 type veth peer name xtvm-port2",
+            "link set xtvm-port master xtvm-bridge up", "link set xtvm-port2 up", "link set xtvm-bridge up",
+            "netns add xtvm-far", "link add xtvm-nic type veth peer name eth1 netns xtvm-far",
+            "addr add 198.18.47.1/24 dev xtvm-nic", "link set xtvm-nic up"});
+    run_ip("xtvm-far",
+           {"addr add 198.18.47.2/24 dev eth1", "link set eth1 up",
+            fmt::format(
+                "link add far type vxlan id {} local 198.18.47.2 remote 198.18.47.1 dev eth1 dstport 4789",
+                number),
+            "addr add 10.77.9.99/24 dev far", "link set far up"});
+  }
+  ~HostsNetworks() { remove(); }
+  static void remove() {
+    for (const auto* link : {"xtvm-bridge", "xtvm-port", "xtvm-nic", "vtxvmtest"}) { delete_link(link); }
+    delete_namespace("xtvm-far");
+  }
+  static std::string bridge() {
+    std::string text;
+    for (const auto* file : {"address", "mtu", "flags", "addr_assign_type"}) {
+      text += read_value(fs::path("/sys/class/net/xtvm-bridge") / file).value_or("?") + " ";
+    }
+    return text;
+  }
+};
+
+/// A packet of so many bytes, headers included, to a port that nobody has: "refused" once the other side has
+/// said so, which it does only if the packet came whole.
+std::string knock(const std::string& address, int bytes) {
+  return fmt::format(
+      "/usr/bin/python3 -c 'import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+      "s.setsockopt(socket.IPPROTO_IP, 10, 2); s.settimeout(20); s.connect((\"{}\", 9)); "
+      "s.send(b\"x\" * {}); s.recv(1)' 2>&1 | grep -q ConnectionRefusedError && echo refused",
+      address, bytes - 28);
+}
+
+TEST_CASE_METHOD(Bench,
+                 "guests reach nodes over a bridge of the host's and over VXLAN, with the MTU of either") {
+  const HostsNetworks networks;
+  const auto image = stub_image();
+  const auto logs = log_folder();
+  const auto before = HostsNetworks::bridge();
+  auto on_bridge = guest(image, 1, logs), tunnelled = guest(image, 2, logs);
+  on_bridge.nics[0].kind = NicKind::bridge;
+  on_bridge.nics[0].source = "xtvm-bridge";
+  on_bridge.nics[0].settings.mtu = 1400;
+  tunnelled.nics[0].settings.mtu = 1450;
+  hypervisor->create_network({"virtrain-vmtest", "vtvmtest", {"vmtest", ""}});
+  create_vxlan({"vtxvmtest", "vtvmtest", HostsNetworks::number, "xtvm-nic", "198.18.47.1", {"198.18.47.2"}},
+               "vmtest");
+  for (const auto& spec : {on_bridge, tunnelled}) { hypervisor->create_domain(spec); }
+  StubClient first(hypervisor->open_channel(on_bridge.name)),
+      second(hypervisor->open_channel(tunnelled.name));
+  CHECK(first.line() == "hello g1");
+  CHECK(second.line() == "hello g2");
+  CHECK(first.ask("cat /sys/class/net/eth0/mtu") == "1400\n");
+  CHECK(second.ask("cat /sys/class/net/eth0/mtu") == "1450\n");
+  CHECK(HostsNetworks::bridge() == before);
+
+  SliceSpec spec;
+  spec.name = "vt-vmtest";
+  spec.experiment = "vmtest";
+  spec.hostname = "s1";
+  spec.cores = {0};
+  spec.memory_bytes = 256U << 20;
+  spec.network = {"xtvm-bridge", "vtvvmtest", "10.77.9.77/24", 1400, "fe:54:00:77:09:77"};
+  spec.argv = {VIRTRAIN_BINARY_DIR "/virtrain-stub-agent"};
+  spec.temporary_folder = "/tmp/own";
+  const auto slice = start_slice(spec);
+  StubClient in_slice(slice->take_channel());
+  CHECK(in_slice.line() == "hello s1");
+  CHECK(HostsNetworks::bridge() == before);
+  CHECK(in_slice.ask("run " + knock("10.77.9.11", 1400)) == "refused\n");
+  const auto from_far = [](int bytes) {
+    return run_checked({"ip", "netns", "exec", "xtvm-far", "sh", "-c", knock("10.77.9.12", bytes)}).out;
+  };
+  CHECK(from_far(100) == "refused\n");
+  CHECK(from_far(1450) == "refused\n");
+  slice->destroy();
+  hypervisor->destroy_domain(on_bridge.name);
+  CHECK(HostsNetworks::bridge() == before);
+  CHECK(bridge_ports("xtvm-bridge") == std::vector<std::string>{"xtvm-port"});
 }
 
 TEST_CASE_METHOD(Bench, "a guest that is told to power off shuts down, and its VM is gone") {
