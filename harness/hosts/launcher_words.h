@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-/// What a launcher says on standard error: a refusal before it has started anything, and later perhaps why
+/// Standard error of a launcher: a refusal before it has started anything, and later perhaps why
 /// the connection broke. Its end is kept; what it says while all is well is logged, with the host's name.
 class LauncherWords {
  public:

@@ -55,7 +55,7 @@ std::string how_to_install(const std::string& name, const std::vector<std::strin
                      ours.string(), theirs);
 }
 
-/// What came back from one host, and what to do.
+/// The answer of one host that is refused or left out, and the user's next step.
 std::string reason(const std::string& name, const std::vector<std::string>& words, const Error& error) {
   const bool is_other_build = error.code() == ErrorCode::host_unable;
   const auto came_back = excerpt(error.message(), longest_reason);

@@ -212,7 +212,7 @@ void check_together(const std::vector<FoundHost>& found, Diagnostics& diagnostic
   }
 }
 
-/// What a hosts file is, and the key `hosts` where it is no path.
+/// A hosts file, or the key `hosts` where it is no path.
 HostList decode_host_list(const Field& field, const std::string& what, Diagnostics& diagnostics) {
   HostList list;
   MapReader in(field, what, diagnostics);

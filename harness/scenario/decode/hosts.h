@@ -27,7 +27,7 @@ std::vector<std::string> launcher_words(KnownLauncher launcher);
 /// "-" in front.
 bool is_host_name(const std::string& name);
 
-/// What the schema says of a scenario's `hosts`.
+/// The schema's sentences about a scenario's `hosts`.
 About about_hosts();
 /// That key: the hosts themselves, or the path of a hosts file sought from `folder`; absent: there may be no
 /// path. Throws Error(bad_input) for a file that is refused.

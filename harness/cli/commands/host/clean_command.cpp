@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -15,7 +16,9 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/scenario/decode/hosts.h"
 #include "results/store/store.h"
 #include "vmctl/api/host_mode.h"
 
@@ -30,6 +33,7 @@ struct CleanArguments {
   std::string experiment;          ///< empty: all
   std::filesystem::path database;  ///< of experiments whose database the journal does not tell; empty: none
   bool verify = false;
+  HostsArguments hosts;
   std::optional<Elevation> elevation;
   std::string connect_uri;  ///< empty: the system's, or the user's own session where that is out of reach
 };
@@ -44,12 +48,25 @@ void print_leftovers(const char* heading, const std::vector<vmctl::LeftoverWords
 /// Marks experiments interrupted in their results databases.
 class Marker {
  public:
-  /// `database`: of experiments whose database the journal does not tell; empty: none.
-  explicit Marker(std::filesystem::path database) : database_(std::move(database)) {}
+  /// `database`: of experiments whose database the journal does not tell; empty: none. `is_elsewhere`: the
+  /// journal is another host's, whose paths are those of whoever ran there, from here or elsewhere.
+  explicit Marker(std::filesystem::path database, bool is_elsewhere)
+      : database_(std::move(database)), is_elsewhere_(is_elsewhere) {}
 
   /// False: it still has to be marked. In a database that is gone there is nothing to mark.
-  bool mark(const std::filesystem::path& known_database, const std::string& experiment) {
+  bool mark(const std::filesystem::path& told_database, const std::string& experiment) {
     asked_.insert(experiment);
+    // A path that another host tells is opened only where it is the one of this user's runs.
+    const bool is_ours = !is_elsewhere_ || database_option(told_database).empty();
+    const auto known_database = is_elsewhere_ && !database_.empty() ? database_ : told_database;
+    if (!is_ours && !told_database.empty() && database_.empty()) {
+      failed_ = true;
+      log::warning(
+          "an interrupted experiment is not marked, for its database is not this user's default one; on the "
+          "machine that started it: virtrain clean --hosts HOSTS --db FILE",
+          {{"experiment", experiment}, {"database", told_database.string()}});
+      return false;
+    }
     const auto& database = known_database.empty() ? database_ : known_database;
     if (database.empty()) {
       log::warning(
@@ -100,6 +117,7 @@ class Marker {
   }
 
   std::filesystem::path database_;
+  bool is_elsewhere_;
   std::set<std::string> asked_;
   bool failed_ = false;
 };
@@ -113,7 +131,7 @@ void lift_quarantine(const std::string& address, vmctl::HostLending& host) {
 
 /// Looks at what a host process finds with its privileges, and removes it, unless it is only to be looked at.
 /// Returns whether nothing was there, or `cli` says what is wrong.
-bool clean_by(vmctl::Host& host, const CleanArguments& arguments, Cli& cli) {
+bool clean_by(vmctl::Host& host, const CleanArguments& arguments, Cli& cli, bool is_elsewhere = false) {
   const auto found = host.leftovers(arguments.connect_uri, arguments.experiment);
   print_leftovers("foreign, not touched", found.foreign);
   for (const auto& device : found.quarantined) {
@@ -127,7 +145,7 @@ bool clean_by(vmctl::Host& host, const CleanArguments& arguments, Cli& cli) {
     if (!found.left.empty()) { cli.exit_status = something_left; }
     return found.left.empty();
   }
-  Marker marker(arguments.database);
+  Marker marker(arguments.database, is_elsewhere);
   const auto result = host.clean();
   std::vector<std::string> marked;
   for (const auto& run : result.dead) {
@@ -147,7 +165,7 @@ bool clean_by(vmctl::Host& host, const CleanArguments& arguments, Cli& cli) {
 
 /// A user's own runs have left something that only the user's own process finds, those with root's privileges
 /// something that only root's does.
-void clean(const CleanArguments& arguments, Cli& cli) {
+void clean_here(const CleanArguments& arguments, Cli& cli) {
   const auto elevation = choose_elevation(arguments.elevation);
   if (!arguments.lift_quarantine.empty()) {
     return lift_quarantine(arguments.lift_quarantine, *open_host({.elevation = elevation}));
@@ -157,6 +175,27 @@ void clean(const CleanArguments& arguments, Cli& cli) {
     nothing = clean_by(*open_host({.elevation = elevation}), arguments, cli) && nothing;
   }
   if (nothing) { fmt::print(std::cout, "nothing is left over\n"); }
+}
+
+/// One host after the other, each under its name. One that ends meanwhile keeps no other from being cleaned.
+void clean_hosts(const CleanArguments& arguments, Cli& cli) {
+  auto hosts = open_hosts(hosts_of(arguments.hosts.hosts), {}, arguments.hosts.skip_unreachable);
+  std::optional<Error> failed;
+  for (auto& one : hosts) {
+    fmt::print(std::cout, "{}{}\n", &one == hosts.data() ? "" : "\n", one.name);
+    try {
+      if (clean_by(*one.host, arguments, cli, true)) { fmt::print(std::cout, "nothing is left over\n"); }
+    } catch (const Error& error) {
+      log::error(error.what());
+      failed = error;
+    }
+  }
+  if (failed) { throw Error(*failed); }
+}
+
+void clean(const CleanArguments& arguments, Cli& cli) {
+  if (arguments.hosts.hosts.empty()) { return clean_here(arguments, cli); }
+  clean_hosts(arguments, cli);
 }
 
 }  // namespace
@@ -191,13 +230,16 @@ void add_clean_command(Cli& cli) {
                    "not know")
       ->type_name("FILE");
   add_privileges_option(*cleaner, cleaned->elevation);
+  add_hosts_options(*cleaner, cleaned->hosts)->excludes("--privileges");
   cleaner->add_option("--lift-quarantine", cleaned->lift_quarantine, "Release this device from quarantine")
       ->type_name("ADDRESS")
-      ->check(not_empty());
+      ->check(not_empty())
+      ->excludes("--hosts");
   cleaner->footer(
       "Examples:\n"
       "  virtrain clean --verify\n"
       "  virtrain clean\n"
+      "  virtrain clean --hosts hosts.yaml --verify\n"
       "  virtrain clean --experiment 20261120t020004-7f3a2b\n"
       "  virtrain clean --experiment 20261120t020004-7f3a2b --db study.db   one that reads running\n"
       "Exit codes: 0; 6 something is left over or an experiment could not be marked");

@@ -16,12 +16,14 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/device_listing.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode/decode.h"
+#include "harness/scenario/decode/hosts.h"
 
 namespace virtrain::harness {
 namespace {
@@ -34,6 +36,7 @@ struct DoctorArguments {
   std::string record;
   std::string explained = {};  ///< id of a check, or "all"
   bool devices = false;
+  HostsArguments hosts;
   std::optional<Elevation> elevation = {};
   results::Format format = results::Format::table;
 };
@@ -42,12 +45,15 @@ struct DoctorArguments {
 constexpr const char* aspeed = "0x1a03";
 constexpr const char* matrox = "0x102b";
 
-json finding_json(const Finding& f) {
-  return {{"id", f.id},
-          {"severity", to_string(f.severity)},
-          {"status", to_string(f.status)},
-          {"found", f.found},
-          {"fix", f.fix}};
+/// `host` is of one of several; empty: it is the only one.
+json finding_json(const Finding& f, const std::string& host) {
+  json finding{{"id", f.id},
+               {"severity", to_string(f.severity)},
+               {"status", to_string(f.status)},
+               {"found", f.found},
+               {"fix", f.fix}};
+  if (!host.empty()) { finding["host"] = host; }
+  return finding;
 }
 
 /// Checks that only a trial can make, which no finding has yet: so that one list shows every id.
@@ -142,26 +148,51 @@ void print_table(std::vector<Finding> findings, bool everything) {
                               passed, counted(elsewhere, "does", "do"), counted(of_trials, "is", "are")));
 }
 
-void print_json(const std::vector<Finding>& findings) {
+/// The findings on a host and on its devices; on a recorded one those on its devices alone.
+struct Examined {
+  std::string host;  ///< one of several; empty: it is the only one
+  vmctl::Inventory inventory;
+  std::vector<Finding> of_network, of_host, of_devices;
+
+  std::vector<Finding> all() const {
+    auto findings = of_network;
+    for (const auto* more : {&of_host, &of_devices}) {
+      findings.insert(findings.end(), more->begin(), more->end());
+    }
+    return findings;
+  }
+};
+
+void print_json(const std::vector<Examined>& hosts) {
   auto list = json::array();
-  for (const auto& f : findings) { list.push_back(finding_json(f)); }
-  for (const auto& f : checks_of_trials(findings)) { list.push_back(finding_json(f)); }
+  for (const auto& one : hosts) {
+    const auto findings = one.all();
+    for (const auto& f : findings) { list.push_back(finding_json(f, one.host)); }
+    for (const auto& f : checks_of_trials(findings)) { list.push_back(finding_json(f, one.host)); }
+  }
   fmt::print(std::cout, "{}\n", dump_json(list, 2));
 }
 
 /// For other programs: every check, each in one line.
-results::Table findings_table(std::vector<Finding> findings) {
-  const auto of_trials = checks_of_trials(findings);
-  findings.insert(findings.end(), of_trials.begin(), of_trials.end());
+results::Table findings_table(const std::vector<Examined>& hosts) {
   results::Table table;
   table.columns = {{"id", "check"},
                    {"severity", "severity"},
                    {"status", "status"},
                    {.key = "found", .head = "found", .wraps = true},
                    {.key = "fix", .head = "fix", .wraps = true}};
-  for (const auto& f : findings) {
-    table.rows.push_back({results::cell(f.id), results::cell(to_string(f.severity)),
-                          results::cell(to_string(f.status)), results::cell(f.found), results::cell(f.fix)});
+  const bool has_names = !hosts.empty() && !hosts.front().host.empty();
+  if (has_names) { table.columns.insert(table.columns.begin(), {"host", "host"}); }
+  for (const auto& one : hosts) {
+    auto findings = one.all();
+    const auto of_trials = checks_of_trials(findings);
+    findings.insert(findings.end(), of_trials.begin(), of_trials.end());
+    for (const auto& f : findings) {
+      table.rows.push_back({results::cell(f.id), results::cell(to_string(f.severity)),
+                            results::cell(to_string(f.status)), results::cell(f.found),
+                            results::cell(f.fix)});
+      if (has_names) { table.rows.back().insert(table.rows.back().begin(), results::cell(one.host)); }
+    }
   }
   return table;
 }
@@ -256,6 +287,34 @@ results::Table checks_table(const std::vector<std::pair<CheckDescription, const 
   return table;
 }
 
+/// The coordinator makes it: no host knows by itself what reaches the others.
+const CheckDescription network_check{
+    "HOST-1", Severity::blocks,
+    "the bridge or NIC that a hosts file names for the network between hosts is there and up",
+    "a hosts file names a network"};
+
+Finding examine_network(vmctl::HostLooks& host, const vmctl::HostNetwork& network) {
+  Finding finding{network_check.id, network_check.severity, CheckStatus::ok, {}, {}};
+  if (network.kind == vmctl::HostNetworkKind::none) {
+    finding.status = CheckStatus::skipped;
+    finding.found = "checked where " + network_check.applies_when;
+    finding.is_for_this_host = false;
+    return finding;
+  }
+  try {
+    const auto facts = host.look_at_network(network);
+    finding.found = fmt::format("{} {}{}: MTU {} for nodes{}", to_string(network.kind), network.name,
+                                facts.address.empty() ? "" : " at " + facts.address, facts.mtu,
+                                facts.link_speed.empty() ? "" : ", " + facts.link_speed);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::host_unable) { throw; }  // the host itself has gone
+    finding.status = CheckStatus::failed;
+    finding.found = fmt::format("{} {}: {}", to_string(network.kind), network.name, error.message());
+    finding.fix = "make it, or name another bridge or NIC in the hosts file (ip -br link lists them)";
+  }
+  return finding;
+}
+
 /// A row of a check, and when it is made.
 using KnownCheck = std::pair<CheckDescription, const char*>;
 
@@ -263,6 +322,7 @@ using KnownCheck = std::pair<CheckDescription, const char*>;
 std::vector<KnownCheck> known_checks(vmctl::HostLooks& host) {
   std::vector<KnownCheck> rows;
   for (const auto& row : host.checks()) { rows.emplace_back(row, "before a run"); }
+  rows.emplace_back(network_check, "before a run");
   for (const auto& rule : validity_rules()) { rows.emplace_back(description_of(rule), "in each trial"); }
   return rows;
 }
@@ -284,20 +344,8 @@ std::vector<KnownCheck> checks_of(const std::string& id, std::vector<KnownCheck>
   return rows;
 }
 
-/// The findings on a host and on its devices; on a recorded one those on its devices alone.
-struct Examined {
-  vmctl::Inventory inventory;
-  std::vector<Finding> of_host, of_devices;
-
-  std::vector<Finding> all() const {
-    auto findings = of_host;
-    findings.insert(findings.end(), of_devices.begin(), of_devices.end());
-    return findings;
-  }
-};
-
 Examined examined(vmctl::HostLooks& host, bool is_recorded) {
-  Examined found{host.inventory(false), {}, {}};
+  Examined found{{}, host.inventory(false), {}, {}, {}};
   if (!is_recorded) { found.of_host = host.examine(vmctl::best_mode(host.privileges())); }
   found.of_devices = host.examine_devices(std::nullopt);
   return found;
@@ -328,22 +376,44 @@ void explain(const DoctorArguments& arguments) {
   }
 }
 
+void print_devices(const vmctl::DeviceListing& listing, results::Format format) {
+  const bool has_ours = std::ranges::any_of(
+      listing.devices, [](const auto& device) { return device.device_class != vmctl::DeviceClass::other; });
+  if (!has_ours && format == results::Format::table) {
+    fmt::print(std::cout, "no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
+  }
+  if (!listing.devices.empty() || format != results::Format::table) {
+    fmt::print(std::cout, "{}", results::render(devices_table(listing), format, screen_of_stdout()));
+  }
+}
+
 void list_devices(const DoctorArguments& arguments) {
   const auto listing = open_host(arguments.inventory, arguments.elevation)->devices();
   for (const auto& words : listing.disagreements) { log::warning(words); }
   if (arguments.format == results::Format::json) {
     fmt::print(std::cout, "{}\n", dump_json(devices_json(listing), 2));
-    return;
+  } else {
+    print_devices(listing, arguments.format);
   }
-  const bool has_ours = std::ranges::any_of(
-      listing.devices, [](const auto& device) { return device.device_class != vmctl::DeviceClass::other; });
-  if (!has_ours && arguments.format == results::Format::table) {
-    fmt::print(std::cout, "no NVIDIA GPU and no RDMA adapter; scenarios with the cpu backend run\n");
+}
+
+/// The same of each of several hosts.
+void list_devices(std::vector<NamedHost>& hosts, const DoctorArguments& arguments) {
+  auto list = json::array();
+  const auto listings = on_each(hosts, [](NamedHost& one) { return one.host->devices(); });
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    for (const auto& words : listings[i].disagreements) { log::warning(words, {{"host", hosts[i].name}}); }
+    if (arguments.format == results::Format::json) {
+      for (auto device : devices_json(listings[i])) {
+        device["host"] = hosts[i].name;
+        list.push_back(std::move(device));
+      }
+    } else {
+      fmt::print(std::cout, "{}{}\n", i == 0 ? "" : "\n", hosts[i].name);
+      print_devices(listings[i], arguments.format);
+    }
   }
-  if (!listing.devices.empty() || arguments.format != results::Format::table) {
-    fmt::print(std::cout, "{}",
-               results::render(devices_table(listing), arguments.format, screen_of_stdout()));
-  }
+  if (arguments.format == results::Format::json) { fmt::print(std::cout, "{}\n", dump_json(list, 2)); }
 }
 
 /// Error(host_unable) where this host cannot run it.
@@ -359,9 +429,53 @@ void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) 
   }
 }
 
+void print_examined(const Examined& found, bool is_recorded, bool everything) {
+  if (!is_recorded) { answer_for_vms(found.of_host, found.of_devices); }
+  answer_for_devices(found.inventory, found.of_devices);
+  for (const auto& f : found.of_network) {
+    if (f.status != CheckStatus::skipped) {
+      print_answer("Network of hosts", blocks(f) ? std::vector{with_id(f)} : std::vector<std::string>(),
+                   "yes: " + printable(f.found));
+    }
+  }
+  fmt::print(std::cout, "\n");
+  print_table(found.all(), everything);
+}
+
+/// Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable core.
+bool can_run_something(const Examined& found) {
+  return !found.inventory.cores.empty() && std::ranges::none_of(found.of_network, blocks);
+}
+
+void examine_hosts(const HostList& list, const DoctorArguments& arguments, Cli& cli) {
+  auto hosts = open_hosts(list, {}, arguments.hosts.skip_unreachable);
+  if (arguments.devices) { return list_devices(hosts, arguments); }
+  const auto found = on_each(hosts, [](NamedHost& one) {
+    auto examined_here = examined(*one.host, false);
+    examined_here.host = one.name;
+    examined_here.of_network = {examine_network(*one.host, one.network)};
+    return examined_here;
+  });
+  if (arguments.format == results::Format::json) {
+    print_json(found);
+  } else if (arguments.format != results::Format::table) {
+    fmt::print(std::cout, "{}", results::render(findings_table(found), arguments.format));
+  } else {
+    for (const auto& one : found) {
+      fmt::print(std::cout, "{}{}\n", &one == found.data() ? "" : "\n", one.host);
+      print_examined(one, false, cli.verbose);
+    }
+  }
+  if (!std::ranges::all_of(found, can_run_something)) {
+    cli.exit_status = exit_status(ErrorCode::host_unable);
+  }
+}
+
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
+  const auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
+  if (!hosts.hosts.empty()) { return examine_hosts(hosts, arguments, cli); }
   if (!arguments.record.empty()) {
     open_host("/", arguments.elevation)
         ->record(std::filesystem::absolute(arguments.record).lexically_normal());
@@ -374,27 +488,22 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   const bool is_recorded = arguments.inventory != "/";
   const auto host = open_host(arguments.inventory, arguments.elevation);
   const auto found = examined(*host, is_recorded);
-  const auto findings = found.all();
   if (arguments.format == results::Format::json) {
-    print_json(findings);
+    print_json({found});
   } else if (arguments.format != results::Format::table) {
-    fmt::print(std::cout, "{}", results::render(findings_table(findings), arguments.format));
+    fmt::print(std::cout, "{}", results::render(findings_table({found}), arguments.format));
   } else {
-    if (!is_recorded) { answer_for_vms(found.of_host, found.of_devices); }
-    answer_for_devices(found.inventory, found.of_devices);
-    fmt::print(std::cout, "\n");
-    print_table(findings, cli.verbose);
+    print_examined(found, is_recorded, cli.verbose);
   }
   if (scenario) { return check_scenario(*scenario, arguments); }
-  // Bare metal needs cores and a trainer only, so a host on which nothing at all can run has no usable core.
-  if (found.inventory.cores.empty()) { cli.exit_status = exit_status(ErrorCode::host_unable); }
+  if (!can_run_something(found)) { cli.exit_status = exit_status(ErrorCode::host_unable); }
 }
 
 }  // namespace
 
 void add_doctor_command(Cli& cli) {
-  auto* doctor =
-      cli.app.add_subcommand("doctor", "Examine this host: what it can do, what is wrong, how to fix it");
+  auto* doctor = cli.app.add_subcommand(
+      "doctor", "Examine this host, or several: what they can do, what is wrong, how to fix it");
   auto examined = std::make_shared<DoctorArguments>();
   auto* scenario = doctor
                        ->add_option("scenario", examined->scenario,
@@ -402,6 +511,8 @@ void add_doctor_command(Cli& cli) {
                        ->type_name("FILE")
                        ->check(not_empty());
   add_privileges_option(*doctor, examined->elevation);
+  add_hosts_options(*doctor, examined->hosts)
+      ->excludes("--privileges");  // the launcher's words say what it runs as
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");
@@ -409,7 +520,8 @@ void add_doctor_command(Cli& cli) {
       ->add_option("--inventory", examined->inventory,
                    "A recorded host, a folder with its proc/ and sys/ files: its devices only")
       ->check(CLI::ExistingDirectory)
-      ->excludes(scenario);
+      ->excludes(scenario)
+      ->excludes("--hosts");
   doctor
       ->add_option(
           "--record", examined->record,
@@ -417,7 +529,8 @@ void add_doctor_command(Cli& cli) {
           "machine (root reads more)")
       ->type_name("DIR")
       ->excludes("--inventory")
-      ->excludes(scenario);
+      ->excludes(scenario)
+      ->excludes("--hosts");
   doctor
       ->add_option("--explain", examined->explained,
                    "What one check is for and what it finds here; all: a list of all checks")
@@ -425,13 +538,14 @@ void add_doctor_command(Cli& cli) {
       ->check(not_empty())
       ->excludes("--devices")
       ->excludes("--record")
-      ->excludes(scenario);
+      ->excludes(scenario)
+      ->excludes("--hosts");
   add_format_option(*doctor, examined->format);
   doctor->footer(
       "Examples:\n  virtrain doctor\n  virtrain doctor -v                     what passed as well\n"
       "  virtrain doctor --explain IOM-1\n  virtrain doctor scenarios/dell-r750xa.yaml --format json\n"
       "  virtrain doctor --devices --format json\n  virtrain doctor --record r750xa\n  virtrain doctor "
-      "--inventory r750xa");
+      "--inventory r750xa\n  virtrain doctor --hosts hosts.yaml");
   doctor->callback([examined, &cli] { examine(*examined, cli); });
 }
 
