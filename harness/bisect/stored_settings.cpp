@@ -57,6 +57,16 @@ Values values_of(const Case& placed, const Tenant& tenant) {
   return values;
 }
 
+/// A launcher is a program of this machine, with whatever arguments.
+std::vector<Setting> settings_of_hosts(const HostList& hosts) {
+  if (hosts.hosts.empty()) { return {}; }
+  std::vector<std::string> names;
+  for (const auto& host : hosts.hosts) { names.push_back(host.name); }
+  const auto launcher = join(hosts.launcher, " "), all = join(names, ", ");
+  return {{.key = "hosts.launcher", .before = launcher, .after = launcher},
+          {.key = "hosts.hosts", .before = all, .after = all}};
+}
+
 std::vector<Values> values_in(const Scenario& comparison, const char* name) {
   std::vector<Values> values;
   for (const auto& arm : comparison.arms) {
@@ -82,7 +92,7 @@ std::string shown_value(const std::optional<std::string>& value) {
 
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given) {
   const auto good = values_in(comparison, arm_good), tried = values_in(comparison, arm_tried);
-  std::vector<Setting> settings;
+  std::vector<Setting> settings = settings_of_hosts(comparison.hosts);
   for (std::size_t tenant = 0; tenant < std::max(good.size(), tried.size()); ++tenant) {
     auto keys = tenant < good.size() ? good[tenant] : Values();
     if (tenant < tried.size()) { keys.insert(tried[tenant].begin(), tried[tenant].end()); }
@@ -95,7 +105,7 @@ std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::
 }
 
 std::vector<Setting> settings_to_confirm(const Scenario& stored) {
-  std::vector<Setting> settings;
+  std::vector<Setting> settings = settings_of_hosts(stored.hosts);
   for (const auto& arm : stored.arms) {
     for (const auto& placed : arm.cases) {
       for (const auto& tenant : placed.tenants) {

@@ -1,6 +1,7 @@
 #include "harness/cli/hosts_arguments.h"
 
 #include "harness/cli/help/choices.h"
+#include "harness/scenario/decode/hosts.h"
 
 namespace virtrain::harness {
 
@@ -13,6 +14,10 @@ CLI::Option* add_hosts_options(CLI::App& verb, HostsArguments& arguments) {
   verb.add_flag("--skip-unreachable", arguments.skip_unreachable,
                 "Leave out hosts that do not answer, and say so");
   return hosts;
+}
+
+void take_hosts(const HostsArguments& arguments, Scenario& scenario) {
+  if (!arguments.hosts.empty()) { set_hosts(scenario, hosts_of(scenario, arguments.hosts)); }
 }
 
 }  // namespace virtrain::harness

@@ -113,59 +113,10 @@ struct Prepared {
 
 using OpenHosts = std::function<std::vector<NamedHost>(const HostRequest& request)>;
 
-/// The hosts as plans see them. One alone has no name.
-std::vector<PlanHost> plan_hosts(const std::vector<NamedHost>& hosts, const Scenario& scenario) {
-  const bool with_users = scenario.devices.kind != DeviceKind::none;
-  return at_once(hosts, [&](const NamedHost& one) {
-    const auto inventory = one.host->inventory(with_users);
-    return PlanHost{hosts.size() == 1 ? "" : one.name, inventory, expects_emulation(inventory)};
-  });
-}
-
-/// Throws Error(host_unable) with all reasons, each with its host's name where there are several.
-void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
-                 const Scenario& scenario, const Plan& plan, vmctl::HostMode mode) {
-  std::vector<std::string> reasons;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
-    try {
-      check_host(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name), rooms[i].inventory, mode);
-    } catch (const Error& error) {
-      if (hosts.size() == 1 || error.code() != ErrorCode::host_unable) { throw; }
-      reasons.push_back(hosts[i].name + ": " + error.message());
-    }
-  }
-  const bool has_network = hosts.front().network.kind != vmctl::HostNetworkKind::none;
-  if (crosses_hosts(plan) && !has_network) {
-    reasons.emplace_back(
-        "the hosts have no network for nodes of one tenant (give them one in a hosts file: network: {kind: "
-        "bridge, name: …} or {kind: vxlan, name: NIC})");
-  }
-  if (hosts.size() > 1 && mode != vmctl::HostMode::system) {
-    reasons.push_back(fmt::format("mode {} has no network that reaches other hosts (allowed: mode system)",
-                                  to_string(mode)));
-  }
-  if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
-}
-
-/// The mode of all hosts.
-vmctl::HostMode mode_of(const std::vector<NamedHost>& hosts, const RunOptions& options,
-                        const Scenario& scenario) {
-  const auto modes =
-      at_once(hosts, [&](const NamedHost& one) { return choose_mode(*one.host, options.mode, scenario); });
-  for (std::size_t i = 1; i < modes.size(); ++i) {
-    if (modes[i] != modes[0]) {
-      throw Error("run " + scenario.name, ErrorCode::host_unable,
-                  fmt::format("{} gives mode {}, and {} mode {} (--mode says which is wanted)", hosts[0].name,
-                              to_string(modes[0]), hosts[i].name, to_string(modes[i])));
-    }
-  }
-  return modes.front();
-}
-
 /// Error(host_unable) where it cannot. Nothing is done.
 Prepared prepare(const Scenario& scenario, const RunOptions& options, const OpenHosts& open) {
   auto hosts = open({});
-  const auto mode = mode_of(hosts, options, scenario);
+  const auto mode = choose_mode(hosts, options.mode, scenario);
   if (mode != vmctl::HostMode::system) {  // which a process has to enter before it does anything
     hosts = open({.mode = mode, .with_vms = has_arm(scenario, arm_vm)});
   }

@@ -13,8 +13,10 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/experiment/cuda_host.h"
+#include "harness/hosts/at_once.h"
 #include "harness/job/programs.h"
 #include "harness/plan/device_demand.h"
+#include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
 
 namespace virtrain::harness {
@@ -260,6 +262,52 @@ void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
     throw Error("run " + scenario.name, ErrorCode::host_unable,
                 "security probes need arm bare_metal or vm, which the scenario does not have");
   }
+}
+
+std::vector<PlanHost> plan_hosts(const std::vector<NamedHost>& hosts, const Scenario& scenario) {
+  const bool with_users = scenario.devices.kind != DeviceKind::none;
+  return at_once(hosts, [&](const NamedHost& one) {
+    const auto inventory = one.host->inventory(with_users);
+    return PlanHost{hosts.size() == 1 ? "" : one.name, inventory, expects_emulation(inventory)};
+  });
+}
+
+void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
+                 const Scenario& scenario, const Plan& plan, HostMode mode) {
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    try {
+      check_host(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name), rooms[i].inventory, mode);
+    } catch (const Error& error) {
+      if (hosts.size() == 1 || error.code() != ErrorCode::host_unable) { throw; }
+      reasons.push_back(hosts[i].name + ": " + error.message());
+    }
+  }
+  const bool has_network = hosts.front().network.kind != vmctl::HostNetworkKind::none;
+  if (crosses_hosts(plan) && !has_network) {
+    reasons.emplace_back(
+        "the hosts have no network for nodes of one tenant (give them one in a hosts file: network: {kind: "
+        "bridge, name: …} or {kind: vxlan, name: NIC})");
+  }
+  if (hosts.size() > 1 && mode != vmctl::HostMode::system) {
+    reasons.push_back(fmt::format("mode {} has no network that reaches other hosts (allowed: mode system)",
+                                  to_string(mode)));
+  }
+  if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
+}
+
+HostMode choose_mode(const std::vector<NamedHost>& hosts, std::optional<HostMode> asked,
+                     const Scenario& scenario) {
+  const auto modes =
+      at_once(hosts, [&](const NamedHost& one) { return choose_mode(*one.host, asked, scenario); });
+  for (std::size_t i = 1; i < modes.size(); ++i) {
+    if (modes[i] != modes[0]) {
+      throw Error("run " + scenario.name, ErrorCode::host_unable,
+                  fmt::format("{} gives mode {}, and {} mode {} (--mode says which is wanted)", hosts[0].name,
+                              to_string(modes[0]), hosts[i].name, to_string(modes[i])));
+    }
+  }
+  return modes.front();
 }
 
 }  // namespace virtrain::harness

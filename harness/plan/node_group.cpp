@@ -81,13 +81,14 @@ vmctl::CardSettings settings_of_cards(const Devices& devices) {
 }
 
 void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml) {
-  vmctl::NodeId number = 0;
+  ByHost<vmctl::NodeId> numbers;  // each host counts its own
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     const auto& trial = plan.trials[i];
     const auto group = node_group(plan.placements[trial.placement], trial.base);
     for (std::size_t t = 0; t < group.tenants.size(); ++t) {
       for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
+        auto& number = numbers[group.tenants[t][n].host];
         if (!shares_nodes(trial.base) || n == 0) { ++number; }
         if (runs_in_vms(trial.base)) {
           plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] = planned_xml(group, t, n, number);

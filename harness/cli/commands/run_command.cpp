@@ -8,6 +8,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/hosts_arguments.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/scenario_arguments.h"
@@ -25,6 +26,7 @@ struct RunArguments {
   ScenarioArguments scenario;
   std::string resumed;  ///< beginning of an experiment's id; empty: none
   results::Format format = results::Format::table;
+  HostsArguments hosts;
   RunOptions options;
   std::string report;  ///< file; empty: none
   bool expect = false;
@@ -139,7 +141,9 @@ void tell_security(const RunArguments& arguments, const std::string& experiment,
 }
 
 void run(RunArguments& arguments, Cli& cli) {
-  const auto scenario = arguments.resumed.empty() ? load(arguments.scenario) : resumed_scenario(arguments);
+  auto scenario = arguments.resumed.empty() ? load(arguments.scenario) : resumed_scenario(arguments);
+  take_hosts(arguments.hosts, scenario);
+  arguments.options.skip_unreachable = arguments.hosts.skip_unreachable;
   if (arguments.options.done.size() >= scenario.cases.size() * static_cast<std::size_t>(scenario.pairs)) {
     print_result(
         fmt::format("all pairs of {} have finished: there is nothing to run\n", arguments.options.resumed));
@@ -187,6 +191,7 @@ void add_run_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
   add_host_options(*verb, arguments->options);
+  add_hosts_options(*verb, arguments->hosts)->excludes("--privileges");
   verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
                  "The first failed trial ends the run");
   verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")
@@ -203,6 +208,7 @@ void add_run_command(Cli& cli) {
       "  virtrain run quickstart --case weak-scaling/2 --set pairs=3\n"
       "  virtrain run --resume 20261129t0921\n"
       "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
+      "  virtrain run weak-scaling-hosts --hosts hosts.yaml\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
       "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");

@@ -11,11 +11,14 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
+#include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/scenario_arguments.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
+#include "harness/hosts/named_host.h"
 #include "harness/plan/device_demand.h"
+#include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
@@ -27,7 +30,8 @@ namespace {
 
 struct PlanArguments {
   ScenarioArguments scenario;
-  std::string inventory = "/";
+  std::vector<std::string> inventories;  ///< folders, or "NAME=FOLDER" each; empty: what answers now
+  HostsArguments hosts;
   std::filesystem::path database;
   results::Format format = results::Format::table;
   bool xml = false;
@@ -42,25 +46,86 @@ void validate(const ScenarioArguments& arguments) {
              counted(scenario.pairs, "pair"));
 }
 
+/// The hosts of a plan, recorded or asked.
+struct PlannedHosts {
+  std::vector<NamedHost> hosts;
+  bool are_recorded = false;
+};
+
+/// "gpu-a=recorded/a", which is no path alone.
+std::optional<std::pair<std::string, std::string>> named_inventory(const std::string& text) {
+  const auto at = text.find('=');
+  if (at == std::string::npos || !is_host_name(text.substr(0, at))) { return std::nullopt; }
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+void require_folder(const std::string& folder) {
+  if (std::filesystem::is_directory(folder)) { return; }
+  throw Error("read --inventory", ErrorCode::usage,
+              excerpt(folder, 4096) + " is no folder (virtrain doctor --record DIR makes one)");
+}
+
+PlannedHosts recorded_hosts(const std::vector<std::string>& inventories) {
+  std::map<std::string, std::string> folders;
+  for (const auto& text : inventories) {
+    auto named = named_inventory(text);
+    if (!named && inventories.size() > 1) {
+      throw Error("read --inventory", ErrorCode::usage,
+                  fmt::format("'{}' names no host (several are given as NAME=DIR each)", excerpt(text, 200)));
+    }
+    if (!named) { named.emplace("", text); }
+    require_folder(named->second);
+    if (!folders.insert(*named).second) {
+      throw Error("read --inventory", ErrorCode::usage, "host " + named->first + " is there twice");
+    }
+  }
+  PlannedHosts recorded{{}, true};
+  for (const auto& [name, folder] : folders) { recorded.hosts.push_back({name, {}, open_host(folder)}); }
+  return recorded;
+}
+
+PlannedHosts open_planned(const PlanArguments& arguments, const Scenario& scenario) {
+  if (!arguments.inventories.empty()) { return recorded_hosts(arguments.inventories); }
+  PlannedHosts opened;
+  if (scenario.hosts.hosts.empty()) {
+    opened.hosts.push_back({"", {}, open_host()});
+  } else {
+    opened.hosts = open_hosts(scenario.hosts, {}, arguments.hosts.skip_unreachable);
+  }
+  return opened;
+}
+
 /// "quickstart on host node7 (32 cores, 256GiB, 4 GPUs, no usable KVM: VMs are emulated)"
-std::string place_words(const Plan& plan, const vmctl::Inventory& inventory) {
-  const auto gpus =
-      std::ranges::count(inventory.devices, vmctl::DeviceClass::gpu, &vmctl::HostDevice::device_class);
-  return fmt::format("{} on host {} ({}, {}, {}{})", plan.scenario, printable(inventory.hostname),
-                     counted(inventory.cores.size(), "core"), format_size(inventory.memory_bytes),
-                     gpus == 0 ? "no GPU" : counted(static_cast<std::size_t>(gpus), "GPU"),
+std::string place_words(const Plan& plan, const std::vector<PlanHost>& hosts) {
+  std::size_t cores = 0, gpus = 0;
+  std::uint64_t memory = 0;
+  std::vector<std::string> names;
+  for (const auto& [name, inventory, emulated] : hosts) {
+    cores += inventory.cores.size();
+    memory += inventory.memory_bytes;
+    gpus += static_cast<std::size_t>(
+        std::ranges::count(inventory.devices, vmctl::DeviceClass::gpu, &vmctl::HostDevice::device_class));
+    names.push_back(name.empty() ? printable(inventory.hostname) : name);
+  }
+  constexpr std::size_t few = 4;
+  return fmt::format("{} on {} ({}, {}, {}{})", plan.scenario,
+                     names.size() == 1    ? "host " + names[0]
+                     : names.size() > few ? counted(names.size(), "host")
+                                          : "hosts " + join(names, ", "),
+                     counted(cores, "core"), format_size(memory), gpus == 0 ? "no GPU" : counted(gpus, "GPU"),
                      plan.emulated && plan.vm_boots > 0 ? ", no usable KVM: VMs are emulated" : "");
 }
 
 /// Warns of features that the mode of a `run` here lacks, and of what `run` refuses.
-void say_what_this_host_gives(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan,
-                              const vmctl::Inventory& inventory, vmctl::HostMode mode) {
+void say_what_these_hosts_give(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
+                               const Scenario& scenario, const Plan& plan, vmctl::HostMode mode) {
   const auto lacks = vmctl::what_it_lacks(mode);
   if (!lacks.empty()) {
-    log::warning(fmt::format("this host gives mode {}, without {}", to_string(mode), lacks));
+    log::warning(fmt::format("{} mode {}, without {}", hosts.size() == 1 ? "this host gives" : "hosts give",
+                             to_string(mode), lacks));
   }
   try {
-    check_host(host, scenario, plan, inventory, mode);
+    check_hosts(hosts, rooms, scenario, plan, mode);
   } catch (const Error& error) { log::warning("run refuses this plan here: " + error.message()); }
 }
 
@@ -76,34 +141,42 @@ void say_what_that_host_lacks(vmctl::HostLooks& host, const Scenario& scenario, 
 }
 
 void print_plan(const PlanArguments& arguments) {
-  const auto scenario = load(arguments.scenario);
-  const auto host = open_host(arguments.inventory);
-  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
-  const bool emulated = expects_emulation(inventory);
-  auto plan = make_plan(scenario, inventory, emulated);
+  auto scenario = load(arguments.scenario);
+  take_hosts(arguments.hosts, scenario);
+  const auto opened = open_planned(arguments, scenario);
+  const auto& hosts = opened.hosts;
+  const auto rooms = plan_hosts(hosts, scenario);
+  auto plan = make_plan(scenario, rooms);
   std::optional<vmctl::HostMode> mode;  // a recorded host runs nothing
-  if (arguments.inventory == "/") {
-    mode = choose_mode(*host, std::nullopt, scenario);
-    learn_from(arguments.database, scenario, inventory.hostname, plan);
-    look_for_image(*host, scenario, plan);
+  if (!opened.are_recorded) {
+    mode = choose_mode(hosts, std::nullopt, scenario);
+    const auto place = hosts.size() == 1 ? rooms.front().inventory.hostname : join(hosts_of(plan), ", ");
+    learn_from(arguments.database, scenario, place, plan);
+    look_for_image(*hosts.front().host, scenario, plan);
   }
   const bool as_json = arguments.format == results::Format::json;
   if (!as_json) {
-    const auto place =
-        place_words(plan, inventory) + (mode ? fmt::format(", mode {}", to_string(*mode)) : "");
+    const auto place = place_words(plan, rooms) + (mode ? fmt::format(", mode {}", to_string(*mode)) : "");
     fmt::print(std::cout, "{}\n{}", hang(place, screen_of_stdout().columns),
                to_table(plan, arguments.trials));
   }
   if (mode) {
-    say_what_this_host_gives(*host, scenario, plan, inventory, *mode);
+    say_what_these_hosts_give(hosts, rooms, scenario, plan, *mode);
   } else {
-    say_what_that_host_lacks(*host, scenario, plan);
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      say_what_that_host_lacks(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name));
+    }
   }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
   if (arguments.xml) {
-    add_domain_xml(json, plan, [&](const auto& group, auto tenant, auto node, auto number) {
-      return host->planned_xml(group, tenant, node, number, emulated);
+    add_domain_xml(json, plan, [&](auto group, auto tenant, auto node, auto number) {
+      const auto& name = group.tenants[tenant][node].host;
+      const auto at = std::ranges::find(rooms, name, &PlanHost::name) - rooms.begin();
+      const auto& host = hosts.at(static_cast<std::size_t>(at));
+      group.network = host.network;
+      return host.host->planned_xml(group, tenant, node, number,
+                                    rooms[static_cast<std::size_t>(at)].emulated);
     });
   }
   fmt::print(std::cout, "{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
@@ -136,9 +209,14 @@ void add_scenario_commands(Cli& cli) {
   auto* plan = cli.app.add_subcommand("plan", "Show what run would do: cases, placement, boots, time");
   auto arguments = std::make_shared<PlanArguments>();
   add_scenario_arguments(*plan, arguments->scenario)->required();
-  plan->add_option("--inventory", arguments->inventory,
-                   "Plan for a recorded host: a folder with its proc/ and sys/ files")
-      ->check(CLI::ExistingDirectory);
+  auto* recorded = plan->add_option("--inventory", arguments->inventories,
+                                    "Plan for a recorded host: a folder with its proc/ and sys/ files; for "
+                                    "several NAME=DIR (may be repeated)")
+                       ->type_name("DIR")
+                       ->check(not_empty())
+                       ->expected(1)
+                       ->take_all();
+  add_hosts_options(*plan, arguments->hosts)->excludes(recorded);
   plan->add_option("--format", arguments->format, "table or json")
       ->transform(
           name_of<results::Format>({{"table", results::Format::table}, {"json", results::Format::json}}));
@@ -148,7 +226,8 @@ void add_scenario_commands(Cli& cli) {
                  "Also the domain XML: each VM's in JSON, those of each case's first VM trial in the table");
   plan->footer(
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
-      "--inventory r750xa --format json");
+      "--inventory r750xa --format json\n  virtrain plan weak-scaling-hosts --inventory gpu-a=a --inventory "
+      "gpu-b=b");
   plan->callback([arguments] { print_plan(*arguments); });
 
   auto* shipped =

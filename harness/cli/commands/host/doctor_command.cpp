@@ -20,6 +20,8 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/experiment/preflight.h"
+#include "harness/hosts/at_once.h"
+#include "harness/hosts/named_host.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode/decode.h"
@@ -400,7 +402,7 @@ void list_devices(const DoctorArguments& arguments) {
 /// The same of each of several hosts.
 void list_devices(std::vector<NamedHost>& hosts, const DoctorArguments& arguments) {
   auto list = json::array();
-  const auto listings = on_each(hosts, [](NamedHost& one) { return one.host->devices(); });
+  const auto listings = at_once(hosts, [](NamedHost& one) { return one.host->devices(); });
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     for (const auto& words : listings[i].disagreements) { log::warning(words, {{"host", hosts[i].name}}); }
     if (arguments.format == results::Format::json) {
@@ -450,7 +452,7 @@ bool can_run_something(const Examined& found) {
 void examine_hosts(const HostList& list, const DoctorArguments& arguments, Cli& cli) {
   auto hosts = open_hosts(list, {}, arguments.hosts.skip_unreachable);
   if (arguments.devices) { return list_devices(hosts, arguments); }
-  const auto found = on_each(hosts, [](NamedHost& one) {
+  const auto found = at_once(hosts, [](NamedHost& one) {
     auto examined_here = examined(*one.host, false);
     examined_here.host = one.name;
     examined_here.of_network = {examine_network(*one.host, one.network)};
