@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Several hosts on this machine, for what needs more than one: each has network, UTS and mount namespaces, an sshd, and a
-/run, /var/lib/libvirt, /var/lib/virtrain, /etc/libvirt and /var/cache/libvirt of its own. Cores, memory and devices are shared.
+"""Several hosts on this machine, for what needs more than one: each has network, UTS, mount and cgroup namespaces, an sshd, and
+a /run, /var/lib/libvirt, /var/lib/virtrain, /etc/libvirt and /var/cache/libvirt of its own. Cores, memory and devices are shared.
 
     python3 tests/hosts/rig.py --hosts 2 -- build/virtrain doctor --hosts gpu-a,gpu-b
 
@@ -42,10 +42,23 @@ mkdir -p $own/sys
 mount -t sysfs sysfs $own/sys
 awk '$2 ~ "^/sys/" {print $2}' /proc/self/mounts | awk '{seen=0; for (p in top) if (index($0, p "/") == 1) seen=1; if (!seen) {top[$0]; print}}' |
 while read -r below; do
+  [ "$cgroups$below" != yes/sys/fs/cgroup ] || continue
   mkdir -p "$own$below" 2>/dev/null || true
   mount --rbind "$below" "$own$below" 2>/dev/null || true
 done
-mount --rbind $own/sys /sys
+if [ "$cgroups" = yes ]; then
+  mount -t tmpfs -o mode=755 tmpfs $own/sys/fs/cgroup
+  # The mounts of this machine, each from the namespace's own root.
+  awk '/ - cgroup2? / {for (i = 1; i <= NF; ++i) if ($i == "-") print $5, $(i + 1), $(i + 3)}' /proc/self/mountinfo |
+  while read -r place kind options; do
+    options=$(printf %s "$options" | tr , '\n' | grep -vxE 'r[ow]|xattr|nsdelegate|memory_recursiveprot' | paste -sd,)
+    case $options in name=*) options=none,$options ;; esac
+    mkdir -p "$own$place"
+    mount -t $kind ${options:+-o $options} cgroup "$own$place"
+  done
+fi
+umount -R -l /sys
+mount --move $own/sys /sys
 """
 OWN_FOLDERS = r"""
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -102,21 +115,66 @@ def missing():
     return ""
 
 
+def cgroups_of(name):
+    """Cgroups for what is in one place, of each hierarchy of version 1 that this process is in a cgroup of; none where they are all
+    of version 2, in which processes and cgroups do not mix."""
+    places = {}
+    for line in pathlib.Path("/proc/self/mountinfo").read_text().splitlines():
+        before, after = (part.split() for part in line.split(" - "))
+        if after[0] in ("cgroup", "cgroup2") and before[3] == "/":
+            key = "" if after[0] == "cgroup2" else ",".join(word for word in after[2].split(",") if word not in ("rw", "ro", "xattr"))
+            places[key] = before[4]
+    if "/sys/fs/cgroup" in places.values():
+        return []
+    made = []
+    for line in pathlib.Path("/proc/self/cgroup").read_text().splitlines():
+        _, key, path = line.split(":", 2)
+        if key in places:
+            above = pathlib.Path(places[key] + path)
+            own = above / f"rig-{os.getpid()}-{name}"
+            own.mkdir()
+            made.append(own)
+            for file in ("cpuset.cpus", "cpuset.mems"):
+                if (own / file).exists():
+                    (own / file).write_text((above / file).read_text())
+    return made
+
+
+def remove_cgroups(made):
+    for own in made:
+        for folder, _, _ in os.walk(own, topdown=False):
+            wait_for(lambda: removed(folder), f"{folder} cannot be removed", 10)
+
+
+def removed(folder):
+    try:
+        os.rmdir(folder)
+        return True
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 class Place:
     """Namespaces that live as long as a process whose input this one holds open."""
 
-    def __init__(self, name, folder, script):
+    def __init__(self, name, folder, script, cgroups=()):
         self.name = name
         self.folder = folder
-        self.holder = subprocess.Popen(["unshare", *NAMESPACES, "sh", "-c", script, "sh", str(folder)], stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        self.namespaces = [*NAMESPACES, *(["--cgroup"] if cgroups else [])]
+        moves = "".join(f"echo $$ > {shlex.quote(str(one))}/cgroup.procs; " for one in cgroups)
+        self.enter = ["sh", "-ec", moves + 'exec "$@"', "sh"]
+        script = f"cgroups={'yes' if cgroups else 'no'}\n" + script
+        self.holder = subprocess.Popen([*self.enter, "unshare", *self.namespaces, "sh", "-c", script, "sh", str(folder)], text=True,
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
         if self.holder.stdout.readline() != "ready\n":
             words = self.holder.communicate()[1]
             raise NotHere(f"{name} could not be set up: {words.strip()}")
 
     def words(self, *command):
         """That run the command in it."""
-        return ["nsenter", f"--target={self.holder.pid}", *NAMESPACES, f"--wd={os.getcwd()}", "--", *map(str, command)]
+        return [*self.enter, "nsenter", f"--target={self.holder.pid}", *self.namespaces, f"--wd={os.getcwd()}", "--", *map(str, command)]
 
     def run(self, *command, **options):
         return subprocess.run(self.words(*command), **{"text": True, "capture_output": True, **options})
@@ -161,7 +219,9 @@ class Host(Place):
         folder.mkdir()
         for file in ("hosts", "ssh_config"):
             shutil.copy(rig.folder / file, folder / file)
-        super().__init__(name, folder, f"program={shlex.quote(str(PROGRAM))}" + MOUNTS + OWN_FOLDERS + f"hostname {name}\n" + ENDS)
+        self.cgroups = cgroups_of(name)
+        script = f"program={shlex.quote(str(PROGRAM))}" + MOUNTS + OWN_FOLDERS + f"hostname {name}\n" + ENDS
+        super().__init__(name, folder, script, self.cgroups)
         self.number = number
         self.rig = rig
         self.daemons = []
@@ -224,6 +284,7 @@ class Host(Place):
         super().end()
         for process in self.daemons:
             process.wait(10)
+        remove_cgroups(self.cgroups)
 
 
 def name_of(pid):

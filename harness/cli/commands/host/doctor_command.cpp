@@ -346,8 +346,8 @@ std::vector<KnownCheck> checks_of(const std::string& id, std::vector<KnownCheck>
   return rows;
 }
 
-Examined examined(vmctl::HostLooks& host, bool is_recorded) {
-  Examined found{{}, host.inventory(false), {}, {}, {}};
+Examined examined(vmctl::HostLooks& host, bool is_recorded, const vmctl::HostNetwork& network = {}) {
+  Examined found{{}, host.inventory(false), {examine_network(host, network)}, {}, {}};
   if (!is_recorded) { found.of_host = host.examine(vmctl::best_mode(host.privileges())); }
   found.of_devices = host.examine_devices(std::nullopt);
   return found;
@@ -453,10 +453,9 @@ void examine_hosts(const HostList& list, const DoctorArguments& arguments, Cli& 
   auto hosts = open_hosts(list, {}, arguments.hosts.skip_unreachable);
   if (arguments.devices) { return list_devices(hosts, arguments); }
   const auto found = at_once(hosts, [](NamedHost& one) {
-    auto examined_here = examined(*one.host, false);
-    examined_here.host = one.name;
-    examined_here.of_network = {examine_network(*one.host, one.network)};
-    return examined_here;
+    auto examined_there = examined(*one.host, false, one.network);
+    examined_there.host = one.name;
+    return examined_there;
   });
   if (arguments.format == results::Format::json) {
     print_json(found);
