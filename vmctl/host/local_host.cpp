@@ -5,6 +5,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/reading.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/system/programs.h"
@@ -19,6 +20,7 @@
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/host/judge.h"
 #include "vmctl/host/security_probes.h"
+#include "vmctl/host/tenant_network.h"
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
 #include "vmctl/machine/cpu_models.h"
@@ -70,6 +72,17 @@ void forget_users_of_leased(const LeaseJournal& journal, std::vector<HostDevice>
     const auto owner = owners.find(device.function.address);
     if (owner != owners.end() && is_alive(owner->second)) { device.users.clear(); }
   }
+}
+
+/// Whoever is plugged into a bridge sees and sends there as a machine of that network. Which bridges other
+/// users may have is root's to say.
+void require_allowed(const HostNetwork& network) {
+  if (network.kind != HostNetworkKind::bridge || !works_for_another()) { return; }
+  if (allows_bridge(read_file(allowed_bridges).value_or(""), network.name)) { return; }
+  throw Error(fmt::format("plug nodes of user {} into bridge {}", coordinator_user().user, network.name),
+              ErrorCode::host_unable,
+              fmt::format("{} does not allow it (root: echo 'allow {}' >> {}; or use a VXLAN)",
+                          allowed_bridges, network.name, allowed_bridges));
 }
 
 /// Where a user's own folder for claims cannot be had, runs go on without: a stranger may have planted it.
@@ -181,6 +194,7 @@ HostNetworkFacts LocalHost::look_at_network(const HostNetwork& network) {
     throw Error("look at network " + network.name, ErrorCode::host_unable,
                 "a recorded host has none to look at (run virtrain on the host itself)");
   }
+  require_allowed(network);
   return read_host_network(network);
 }
 
@@ -283,6 +297,7 @@ void LocalHost::check_guest(const GuestSpec& guest) {
 fs::path LocalHost::begin(const RunSpec& spec) {
   if (run_) { throw Error("begin a run", ErrorCode::protocol, "another one is under way"); }
   judge_run(spec, works_for_another());
+  require_allowed(spec.network);
   cancelled_ = false;
   run_ = std::make_unique<Run>(spec, known_inventory());
   return run_->state.log_dir;

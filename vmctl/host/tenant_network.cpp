@@ -5,7 +5,9 @@
 #include <random>
 
 #include "common/error.h"
+#include "common/text/scanner.h"
 #include "common/text/sha256.h"
+#include "common/text/text.h"
 #include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
@@ -54,6 +56,23 @@ void require_reachable(const std::vector<std::string>& peers, const HostNetwork&
                                facts.address));
     }
   }
+}
+
+bool allows_bridge(std::string_view list, const std::string& bridge) {
+  bool is_allowed = false;
+  for (const auto& line : split(std::string(list), '\n')) {
+    Scanner in(line);
+    const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+    const auto is_of_word = [&](char c) { return !is_blank(c); };
+    in.take_while(is_blank);
+    const auto verb = in.take_while(is_of_word);
+    in.take_while(is_blank);
+    const auto name = in.take_while(is_of_word);
+    if (name != bridge && name != "all") { continue; }
+    if (verb == "deny") { return false; }
+    is_allowed = is_allowed || verb == "allow";
+  }
+  return is_allowed;
 }
 
 std::string host_end_mac(const std::string& node_mac) {

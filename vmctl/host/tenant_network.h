@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "vmctl/api/host_network.h"
@@ -25,6 +26,11 @@ std::int64_t mtu_of_nodes(const GuestNetwork& guest, const HostNetwork& network,
 /// Throws Error(host_unable) where a tunnel from this address could not reach one of the others.
 void require_reachable(const std::vector<std::string>& peers, const HostNetwork& network,
                        const HostNetworkFacts& facts);
+
+/// Root's list of bridges into which users may plug VMs, as QEMU's bridge helper reads it.
+inline constexpr const char* allowed_bridges = "/etc/qemu/bridge.conf";
+/// Whether such a list ("allow br0", "allow all", "deny br0") has the bridge. A line that denies it wins.
+bool allows_bridge(std::string_view list, const std::string& bridge);
 
 /// The address of the host's end of a link into somebody's bridge. A bridge takes the lowest of its ports'
 /// addresses, so that this one is high, as libvirt's are.

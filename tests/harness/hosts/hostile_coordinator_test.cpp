@@ -509,6 +509,13 @@ TEST_CASE("hostile_coordinator: what root may read or write, and the caller may 
   std::ofstream(secret) << std::string(4096, 'x');
   ::chmod(secret.c_str(), 0600);
   GuestSpec guest{.image = secret.string(), .vcpus = 1, .memory_bytes = 1ULL << 30};
+  // Nor are they plugged into a network of root's.
+  const HostNetwork bridge{HostNetworkKind::bridge, "xt-roots"};
+  const auto run = with<RunSpec>(a_run(), [&](auto& spec) { spec.network = bridge; });
+  for (const auto& call : std::initializer_list<std::function<void(Host&)>>{
+           [&](Host& client) { client.begin(run); }, [&](Host& client) { client.look_at_network(bridge); }}) {
+    host.refuses("bridge.conf does not allow it", call, ErrorCode::host_unable);
+  }
   const auto words = "look at the guest image " + secret.string() + ": you may not read it";
   host.refuses(
       words, [&](Host& client) { client.check_guest(guest); }, ErrorCode::host_unable);

@@ -87,6 +87,20 @@ TEST_CASE("ends of tunnels are other hosts', of the same IP version") {
   CHECK_THROWS_WITH(require_reachable({"192.0.2.2"}, a_nic, facts), Contains("another IP version"));
 }
 
+TEST_CASE("other users have the bridges that root's list allows, and none that it denies") {
+  for (const auto* list :
+       {"allow br-data", "# x\nallow br0\n\tallow  br-data \n", "allow all\ndeny br0", "allow br-data\r\n"}) {
+    CAPTURE(list);
+    CHECK(allows_bridge(list, "br-data"));
+  }
+  for (const auto* list : {"", "allow", "allow br-data2", "allow br", "br-data", "# allow br-data",
+                           "allow br-data\ndeny br-data", "deny br-data\nallow br-data",
+                           "allow br-data\ndeny all", "include br-data"}) {
+    CAPTURE(list);
+    CHECK_FALSE(allows_bridge(list, "br-data"));
+  }
+}
+
 TEST_CASE("the host's end of a link has an address above those of other ports") {
   CHECK(host_end_mac("52:54:00:12:34:56") == "fe:54:00:12:34:56");
   const auto made = host_end_mac("");
