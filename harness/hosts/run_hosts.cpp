@@ -41,7 +41,8 @@ Host& RunHosts::only() const {
 }
 
 Error RunHosts::named(const Member& member, const Error& error) const {
-  if (hosts_.size() == 1) { return error; }
+  // A client of one of several has said it already.
+  if (hosts_.size() == 1 || error.operation().starts_with(member.name + ": ")) { return error; }
   return {member.name + ": " + error.operation(), error.code(), error.message()};
 }
 

@@ -17,6 +17,7 @@ import rig as rigs
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 RIG = None
+UNABLE = 4  # a host that is gone
 
 
 def setUpModule():
@@ -166,8 +167,10 @@ class Clean(unittest.TestCase):
         environment = {**os.environ, "VIRTRAIN_DB": str(RIG.folder / "results.db")}
         run = subprocess.Popen(host.words(BUILD / "virtrain", "-v", "run", scenario), env=environment, stdout=subprocess.DEVNULL,
                                stderr=subprocess.PIPE, text=True)
-        experiment = run.stderr.readline().strip()
+        experiment = None
         for line in run.stderr:
+            if re.fullmatch(r"\d{8}t\d{6}-[0-9a-f]{6}\n", line):
+                experiment = line.strip()
             if "stage=run" in line:
                 break
         for program in ("virtrain-host", "virtrain"):
@@ -184,6 +187,83 @@ class Clean(unittest.TestCase):
         self.assertRegex(done.stdout, rf"\n\ngpu-b\n(.*\n)*interrupted: experiment {experiment}")
         done = virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify")
         self.assertEqual((done.returncode, done.stdout), (0, "gpu-a\nnothing is left over\n\ngpu-b\nnothing is left over\n"))
+
+
+class Run(unittest.TestCase):
+    """A tenant with a slice on each of two hosts, and what a user sees and finds left where one of them goes meanwhile."""
+
+    def start(self, steps):
+        scenario = RIG.folder / "run.yaml"
+        scenario.write_text(json.dumps({
+            "name": "over-hosts", "hosts": "two.yaml", "guest": {"vcpus": 1, "memory": "768MiB"}, "arms": ["bare_metal"], "pairs": 1,
+            "workload": {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": steps},
+            "cases": [{"name": "two", "tenants": [{"nodes": 2, "per_host": 1}]}]}))
+        RIG.write_hosts("two.yaml", ["gpu-a", "gpu-b"], {"kind": "vxlan", "name": "data0"})
+        environment = {**os.environ, "VIRTRAIN_DB": str(RIG.folder / "results.db")}
+        run = subprocess.Popen(RIG.coordinator.words(BUILD / "virtrain", "-v", "run", scenario), env=environment, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(run.stdout.close)
+        self.addCleanup(run.stderr.close)
+        self.addCleanup(run.kill)
+        return run
+
+    def begun(self):
+        """A run that trains."""
+        run = self.start(100_000)
+        log = []
+        for line in run.stderr:
+            log.append(line)
+            if "stage=run" in line:
+                time.sleep(2)
+                return run
+        self.fail("".join(log))
+
+    def assert_ended(self, run, *words):
+        began = time.monotonic()
+        log = run.stderr.read()
+        self.assertEqual(run.wait(10), UNABLE, log)
+        self.assertLess(time.monotonic() - began, 40)
+        for one in words:
+            self.assertRegex(log, one)
+        RIG.host("gpu-b").restore()
+        rigs.wait_for(lambda: virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode == 0, "nothing left", 30)
+
+    def test_it_finishes_and_leaves_nothing(self):
+        run = self.start(3)
+        log = run.stderr.read()
+        self.assertEqual(run.wait(60), 0, log)
+        self.assertIn("1 trial finished", log + run.stdout.read())
+        self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)
+
+    def test_a_link_that_is_cut(self):
+        run = self.begun()
+        RIG.host("gpu-b").silence()
+        self.addCleanup(RIG.host("gpu-b").restore)
+        self.assert_ended(run, r"(?<!gpu-b: )gpu-b: call \w+ of the host: virtrain-host is gone: it was silent for")
+
+    def test_an_ssh_that_is_killed(self):
+        run = self.begun()
+        (pid,) = [pid for pid in RIG.coordinator.pids_of("ssh") if "gpu-b" in rigs.command_of(pid)]
+        os.kill(pid, signal.SIGKILL)
+        self.assert_ended(run, r"(?<!gpu-b: )gpu-b: call \w+ of the host: virtrain-host is gone: ")
+
+    def test_a_virtrain_host_that_is_killed(self):
+        run = self.begun()
+        (pid,) = RIG.host("gpu-b").pids_of("virtrain-host")
+        os.kill(pid, signal.SIGKILL)
+        log = run.stderr.read()
+        self.assertEqual(run.wait(60), UNABLE, log)
+        self.assertRegex(log, r"(?<!gpu-b: )gpu-b: call \w+ of the host: virtrain-host is gone: ")
+        self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b").returncode, 0)
+        self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)
+
+    def test_ctrl_c_is_for_virtrain_alone(self):
+        run = self.begun()
+        os.kill(RIG.coordinator.pids_of("virtrain")[0], signal.SIGINT)
+        log = run.stderr.read()
+        self.assertEqual(run.wait(60), 130, log)
+        self.assertNotIn("is gone", log)
+        self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)
 
 
 if __name__ == "__main__":

@@ -197,6 +197,10 @@ class Place:
                     found.append(int(entry.name))
         return found
 
+    def pids_of(self, program):
+        """Of its processes of that name."""
+        return [pid for pid in self.processes() if name_of(pid) == program[:15]]
+
     def end(self):
         for number in (signal.SIGTERM, signal.SIGKILL):
             deadline = time.monotonic() + 10
@@ -276,10 +280,6 @@ class Host(Place):
     def restore(self):
         self.rig.switch.sh("ip", "link", "set", f"p{self.number}-eth0", "master", "br-eth0", "up")
 
-    def pids_of(self, program):
-        """Of its processes of that name."""
-        return [pid for pid in self.processes() if name_of(pid) == program[:15]]
-
     def end(self):
         super().end()
         for process in self.daemons:
@@ -292,6 +292,13 @@ def name_of(pid):
         return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
         return ""
+
+
+def command_of(pid):
+    try:
+        return pathlib.Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
 
 
 def wait_for(condition, words, seconds=20):

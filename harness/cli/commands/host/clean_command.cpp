@@ -18,6 +18,7 @@
 #include "harness/cli/help/choices.h"
 #include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
+#include "harness/hosts/named_host.h"
 #include "harness/scenario/decode/hosts.h"
 #include "results/store/store.h"
 #include "vmctl/api/host_mode.h"
