@@ -124,12 +124,33 @@ std::vector<Words> probe_commands(const std::string& program, const Words& probe
                                   std::int64_t gpus) {
   Words of_host;
   Words of_gpu;
-  for (const auto& probe : probes) { (is_gpu_probe(probe) ? of_gpu : of_host).push_back(probe); }
+  for (const auto& probe : probes) {
+    if (!is_rank_probe(probe)) { (is_gpu_probe(probe) ? of_gpu : of_host).push_back(probe); }
+  }
   std::vector<Words> commands;
   if (!of_host.empty()) { commands.push_back(host_command(program, of_host, memory_bytes)); }
   for (std::int64_t gpu = 0; gpu < gpus && !of_gpu.empty(); ++gpu) {
     commands.push_back(gpu_command(program, of_gpu, memory_bytes, gpu));
   }
+  return commands;
+}
+
+std::vector<Words> rank_probe_commands(const std::string& program, const Words& probes, bool have_gpus,
+                                       const std::string& transport) {
+  Words of_mpi, of_nccl;
+  for (const auto& probe : probes) {
+    if (contains(mpi_probes, probe)) { of_mpi.push_back(probe); }
+    if (have_gpus && contains(nccl_probes, probe)) { of_nccl.push_back(probe); }
+  }
+  std::vector<Words> commands;
+  const auto add = [&](const Words& chosen, const char* most) {
+    if (chosen.empty()) { return; }
+    commands.push_back({program, "--format", "jsonl", "--probe", join(chosen, ","), "--min_bytes", "1KiB",
+                        "--max_bytes", most, "--factor", "4", "--iterations", "10", "--warmup_iterations",
+                        "2", "--transport", transport});
+  };
+  add(of_mpi, "16MiB");
+  add(of_nccl, "256MiB");
   return commands;
 }
 

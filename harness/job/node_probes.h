@@ -16,6 +16,12 @@ std::vector<std::vector<std::string>> probe_commands(const std::string& program,
                                                      const std::vector<std::string>& probes,
                                                      std::uint64_t memory_bytes, std::int64_t gpus);
 
+/// Its command line for a tenant's ranks, to be started by mpirun: messages of 1 KiB to 16 MiB over MPI, and
+/// to 256 MiB over NCCL. `transport` is kept with the figures. Empty: none of these probes is of ranks.
+std::vector<std::vector<std::string>> rank_probe_commands(const std::string& program,
+                                                          const std::vector<std::string>& probes,
+                                                          bool have_gpus, const std::string& transport);
+
 /// The figures among the records that virtrain-probe has written, measured in this arm and node. Throws
 /// Error(trial_failed) where they are not such records.
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,

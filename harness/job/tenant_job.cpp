@@ -15,6 +15,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/agent/client/run_in_node.h"
 
 namespace virtrain::harness {
 namespace {
@@ -137,15 +138,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
   spec.argv =
       trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank, beside_others_);
   spec.environment = rank_environment(placement_, nodes_[0].environment, network_, crowded_);
-  if (network_ != RankNetwork::single_process) {
-    std::vector<std::string> hostnames;
-    for (const auto& node : nodes_) {
-      hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
-    }
-    spec.argv = mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(),
-                               nodes_[0].temporary_folder, spec.argv);
-    for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
-  }
+  spec.argv = started_by_mpirun(std::move(spec.argv), timeout);
   ProcessEvents events;
   events.on_output = [self = shared_from_this()](OutputStream stream, std::string_view bytes, std::int64_t) {
     self->take_output(stream, bytes);
@@ -156,6 +149,32 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
     self->waiter_.wake();
   };
   process_ = co_await nodes_[0].agent->start(spec, std::move(events));
+}
+
+std::vector<std::string> TenantJob::started_by_mpirun(std::vector<std::string> program,
+                                                      std::chrono::seconds timeout) {
+  if (network_ == RankNetwork::single_process) { return program; }
+  std::vector<std::string> hostnames;
+  for (const auto& node : nodes_) {
+    hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
+  }
+  for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
+  return mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(),
+                        nodes_[0].temporary_folder, program);
+}
+
+asio::awaitable<std::string> TenantJob::measure(std::vector<std::string> program,
+                                                std::chrono::seconds timeout) {
+  if (network_ == RankNetwork::tcp) { co_await check_paths(); }
+  auto words = started_by_mpirun(std::move(program), timeout);
+  NodeInput input{"", rank_environment(placement_, nodes_[0].environment, network_, crowded_)};
+  const auto output = co_await run_in_node(io_, nodes_[0].agent, std::move(words), timeout, std::move(input));
+  std::string lines;
+  RankOutputSplitter splitter(mpi_.tag_end);
+  const auto take = [&](const RankLine& line) { lines += line.text + "\n"; };
+  splitter.feed(output, take);
+  splitter.finish(take);
+  co_return lines;
 }
 
 asio::awaitable<void> TenantJob::go() {

@@ -41,6 +41,9 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
 
   /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
   asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
+  /// Runs another program of ranks in place of the trainer, before launch(), and returns what they print.
+  /// Throws Error(trial_failed) as run_in_node() does.
+  asio::awaitable<std::string> measure(std::vector<std::string> program, std::chrono::seconds timeout);
   asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline);
   asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline);
   /// Releases the barrier; training begins.
@@ -101,6 +104,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   template <typename Said>
   bool every_rank(std::optional<Said> RankState::*record) const;
 
+  /// mpirun's command line for a program of ranks, or the program itself; serves its remote shell.
+  std::vector<std::string> started_by_mpirun(std::vector<std::string> program, std::chrono::seconds timeout);
   void serve_remote_shell(std::size_t node);
   asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
                                          std::string command);

@@ -51,4 +51,8 @@ bool is_gpu_probe(const std::string& probe) {
   return contains(gpu_probes, probe);
 }
 
+bool is_rank_probe(const std::string& probe) {
+  return contains(mpi_probes, probe) || contains(nccl_probes, probe);
+}
+
 }  // namespace virtrain::harness

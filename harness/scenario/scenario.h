@@ -247,6 +247,10 @@ bool boots_mirrors_only(const Scenario& scenario);
 inline const std::vector<std::string> host_probes{"triad", "memory_copy", "gemm"};
 inline const std::vector<std::string> gpu_probes{"gpu_gemm", "device_copy", "host_to_device",
                                                  "device_to_host", "peer_copy"};
+/// Probes of all ranks of a tenant, before each trial: over MPI, and over NCCL where each has a GPU.
+inline const std::vector<std::string> mpi_probes{"all_reduce", "all_gather", "broadcast"};
+inline const std::vector<std::string> nccl_probes{"nccl_all_reduce", "nccl_all_gather", "nccl_broadcast"};
 bool is_gpu_probe(const std::string& probe);
+bool is_rank_probe(const std::string& probe);
 
 }  // namespace virtrain::harness

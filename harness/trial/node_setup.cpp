@@ -95,6 +95,15 @@ asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, con
   if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {.reason = failure}); }
 }
 
+/// Open MPI and NCCL print lines of their own among them.
+std::string records_in(const std::string& lines) {
+  std::string records;
+  for (const auto& line : split(lines, '\n')) {
+    if (line.starts_with('{')) { records += line + "\n"; }
+  }
+  return records;
+}
+
 void add_host_telemetry(TrialNode& node, const vmctl::NodeCounters& counters) {
   if (!counters.domain) { return; }
   const auto& stats = *counters.domain;
@@ -228,6 +237,28 @@ asio::awaitable<void> probe_nodes(LiveTrial& trial) {
            probe_commands(program, scenario.probes, trial.placement.guest.memory_bytes, gpus)) {
         co_await probe_node(trial, tenant, node, command);
       }
+    }
+  }
+}
+
+asio::awaitable<void> probe_ranks(LiveTrial& trial) {
+  auto& context = trial.context;
+  for (const auto& tenant : trial.trainers()) {
+    if (tenant.plan.ranks() < 2) { continue; }
+    const bool is_local = trial.is_shared() || tenant.plan.nodes.size() == 1;
+    const auto& program = tenant.nodes[0].live.made.programs.at(probe_program);
+    for (auto& command : rank_probe_commands(program, context.scenario.probes, tenant.trains_with_cuda(),
+                                             is_local ? "shm" : "tcp")) {
+      std::string failure;
+      try {
+        const auto lines = co_await tenant.job->measure(std::move(command), probe_deadline);
+        context.store.add_probes(context.experiment,
+                                 parse_probe_records(records_in(lines), trial.planned.arm, ""));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::trial_failed) { throw; }
+        failure = error.what();
+      }
+      if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {.reason = failure}); }
     }
   }
 }

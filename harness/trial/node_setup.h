@@ -36,6 +36,8 @@ asio::awaitable<void> read_last_counters(LiveTrial& trial);
 /// Figures of each node alone, by virtrain-probe. They explain a gap; a trial whose probes fail is as good as
 /// any other. One that hangs is ended.
 asio::awaitable<void> probe_nodes(LiveTrial& trial);
+/// Collectives over all ranks of each tenant that has several, likewise.
+asio::awaitable<void> probe_ranks(LiveTrial& trial);
 
 /// Readings of a guest from the host; a host that no longer sees into it is not asked again.
 asio::awaitable<void> look_from_host(LiveTrial& trial);

@@ -147,6 +147,11 @@ asio::awaitable<void> TrialRun::prepare() {
     co_await probe_nodes(trial_);
     deadline_ns_ = monotonic_ns() + trial_.context.scenario.trial_timeout_ns;
   }
+  if (std::ranges::any_of(trial_.context.scenario.probes, is_rank_probe)) {
+    if (trial_.context.progress) { trial_.context.progress("collectives"); }
+    co_await probe_ranks(trial_);
+    deadline_ns_ = monotonic_ns() + trial_.context.scenario.trial_timeout_ns;
+  }
   co_await look_at_licences(trial_, &TrialNode::licensed_at_start);
 }
 

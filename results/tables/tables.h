@@ -1,5 +1,6 @@
 #pragma once
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,7 +56,9 @@ Table show_experiment(const Store& store, const std::string& experiment, bool al
 Table probes_without_trials(const std::vector<Probe>& probes);
 /// The table of `show --probes`: the median of each probe in each arm, against bare metal.
 Table probes_table(const Store& store, const std::string& experiment);
-/// The same of any probes, without a title.
-Table probes_table(const std::vector<Probe>& probes);
+/// The same of any probes, without a title. Arms whose VMs were emulated get no verdict.
+Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated = {});
+/// Arms with trials in emulated VMs.
+std::set<std::string> emulated_arms(const std::vector<Trial>& trials);
 
 }  // namespace virtrain::results

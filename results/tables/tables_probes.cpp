@@ -1,4 +1,9 @@
+#include <cmath>
+#include <set>
+
 #include "common/error.h"
+#include "common/model/virtualization.h"
+#include "results/statistics/statistics.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/tables.h"
 
@@ -38,17 +43,40 @@ struct ProbeRow {
   ProbeKey key;
   std::string arm;
   ProbeReadings readings;
-  std::optional<double> value;  ///< median
-  double bare_metal = 0;        ///< the same there; 0: nobody measured it
+  std::optional<double> value;         ///< median
+  double bare_metal = 0;               ///< the same there; 0: nobody measured it
+  std::optional<RatioTest> test = {};  ///< against bare metal, where both were measured three times or more
 };
 
-std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes) {
+/// Rates: bus bandwidths of collectives, else the values, of times those a second. None where any is no
+/// number above 0.
+std::vector<double> rates_of(const ProbeKey& key, const ProbeReadings& readings) {
+  auto rates = readings.bus.size() == readings.values.size() ? readings.bus : readings.values;
+  for (auto& rate : rates) {
+    if (readings.bus.size() != readings.values.size() && key.unit == "s" && rate > 0) { rate = 1 / rate; }
+    if (!(rate > 0) || !std::isfinite(rate)) { return {}; }
+  }
+  return rates;
+}
+
+std::optional<RatioTest> test_of(const ProbeKey& key, const ProbeReadings& baseline,
+                                 const ProbeReadings& candidate) {
+  constexpr std::size_t least = 3;
+  const auto ours = rates_of(key, baseline), theirs = rates_of(key, candidate);
+  if (ours.size() < least || theirs.size() < least) { return std::nullopt; }
+  return compare_unpaired(ours, theirs, {}).test;
+}
+
+std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes, const std::set<std::string>& emulated) {
   std::vector<ProbeRow> rows;
   for (const auto& [key, arms] : probe_figures(probes)) {
     const auto base = arms.find("bare_metal");
     const double bare_metal = base == arms.end() ? 0 : median_of(base->second.values).value_or(0);
     for (const auto& [arm, readings] : arms) {
       rows.push_back({key, arm, readings, median_of(readings.values), bare_metal});
+      if (base == arms.end() || arm == "bare_metal") { continue; }
+      rows.back().test = test_of(key, base->second, readings);
+      if (rows.back().test && emulated.contains(arm)) { rows.back().test->verdict = Verdict::not_comparable; }
     }
   }
   return rows;
@@ -57,6 +85,19 @@ std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes) {
 std::optional<double> of_bare_metal(const ProbeRow& row) {
   const bool is_compared = row.value && row.bare_metal > 0 && row.arm != "bare_metal";
   return is_compared ? std::optional(*row.value / row.bare_metal) : std::nullopt;
+}
+
+std::optional<double> low_of(const std::optional<Interval>& interval) {
+  return interval ? std::optional(interval->low) : std::nullopt;
+}
+
+std::optional<double> high_of(const std::optional<Interval>& interval) {
+  return interval ? std::optional(interval->high) : std::nullopt;
+}
+
+/// Nothing where the two cannot be compared.
+std::optional<Interval> interval_of(const ProbeRow& row) {
+  return row.test && row.test->verdict != Verdict::not_comparable ? row.test->ci : std::nullopt;
 }
 
 using F = ProbeRow;
@@ -73,6 +114,10 @@ constexpr ColumnOf<F> probe_columns[] = {
     {"bus_bytes_per_second", "bus",
      [](const F& of) { return figure_cell(median_of(of.readings.bus), "B/s"); }, true, true},
     {"of_bare_metal", "of bare metal", [](const F& of) { return share_cell(of_bare_metal(of)); }, true, true},
+    {"ci_low", "95 % from", [](const F& of) { return share_cell(low_of(interval_of(of))); }, true, true},
+    {"ci_high", "to", [](const F& of) { return share_cell(high_of(interval_of(of))); }, true, true},
+    {"verdict", "verdict", [](const F& of) { return of.test ? cell(to_string(of.test->verdict)) : Cell{}; },
+     false, true},
     {"wrong", "wrong", [](const F& of) { return of.readings.wrong > 0 ? cell(of.readings.wrong) : Cell{}; },
      true, true}};
 
@@ -92,8 +137,19 @@ Table probes_without_trials(const std::vector<Probe>& probes) {
   return table;
 }
 
-Table probes_table(const std::vector<Probe>& probes) {
-  return table_of(probe_columns, probe_rows(probes));
+Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated) {
+  return table_of(probe_columns, probe_rows(probes, emulated));
+}
+
+std::set<std::string> emulated_arms(const std::vector<Trial>& trials) {
+  std::set<std::string> arms;
+  for (const auto& trial : trials) {
+    if (trial.virtualization == to_string(Virtualization::tcg) ||
+        trial.virtualization == to_string(Virtualization::kvm_on_emulated)) {
+      arms.insert(trial.arm);
+    }
+  }
+  return arms;
 }
 
 Table probes_table(const Store& store, const std::string& id) {
@@ -101,7 +157,7 @@ Table probes_table(const Store& store, const std::string& id) {
     throw Error("show experiment " + id, ErrorCode::not_found,
                 "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
   }
-  auto table = probes_table(store.probes(id));
+  auto table = probes_table(store.probes(id), emulated_arms(store.trials(id)));
   table.title = "probes of experiment " + id;
   if (table.rows.empty()) { table.notes.push_back("this experiment has no probes"); }
   return table;

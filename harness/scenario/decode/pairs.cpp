@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 
@@ -166,21 +167,36 @@ void decode_expect(MapReader& in, Scenario& scenario, Diagnostics& diagnostics) 
 std::vector<std::string> decode_probes(MapReader& in, const std::vector<Case>& cases,
                                        Diagnostics& diagnostics) {
   auto allowed = host_probes;
-  allowed.insert(allowed.end(), gpu_probes.begin(), gpu_probes.end());
+  for (const auto* more : {&gpu_probes, &mpi_probes, &nccl_probes}) {
+    allowed.insert(allowed.end(), more->begin(), more->end());
+  }
   auto probes = read_words(
       in, "probes", allowed,
       {.text = "What virtrain-probe measures in each node before the first trial of an arm; gpu_gemm "
-               "and those after it measure each GPU of a tenant with backend cuda",
+               "and those after it measure each GPU of a tenant with backend cuda. Collectives are measured "
+               "over all ranks of a tenant before each trial, nccl_… where they have GPUs",
        .absent = "nothing is measured"},
       diagnostics);
   const auto trains_on_gpus = [](const Case& one) {
     return std::any_of(one.tenants.begin(), one.tenants.end(),
                        [](const Tenant& tenant) { return tenant.workload.backend == Backend::cuda; });
   };
-  const auto of_gpus = std::find_if(probes.begin(), probes.end(), is_gpu_probe);
+  const auto needs_gpus = [](const std::string& probe) {
+    return is_gpu_probe(probe) || contains(nccl_probes, probe);
+  };
+  const auto of_gpus = std::find_if(probes.begin(), probes.end(), needs_gpus);
   if (of_gpus != probes.end() && std::none_of(cases.begin(), cases.end(), trains_on_gpus)) {
     in.refuse("probes", "probes: {} needs a tenant with backend cuda (allowed here: {})", *of_gpus,
               join(host_probes, ", "));
+  }
+  const auto of_ranks = std::find_if(probes.begin(), probes.end(), is_rank_probe);
+  const auto has_ranks = [](const Case& one) {
+    return std::ranges::any_of(one.tenants,
+                               [](const Tenant& tenant) { return tenant.nodes * tenant.ranks_per_node > 1; });
+  };
+  if (of_ranks != probes.end() && std::none_of(cases.begin(), cases.end(), has_ranks)) {
+    in.refuse("probes", "probes: {} needs a tenant with several ranks (use more nodes, or ranks_per_node)",
+              *of_ranks);
   }
   return probes;
 }
