@@ -531,8 +531,8 @@ void judge_group(const NodeGroupSpec& group) {
   }
 }
 
-void judge_nodes(const RunSpec& run, const Inventory& host, const std::vector<std::string>& acquired,
-                 const NodeGroupSpec& group) {
+void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired, const NodeGroupSpec& group,
+                 const RunSpec& run) {
   judge_group(group);
   const bool share_a_bridge = run.network.kind == HostNetworkKind::bridge;
   std::set<std::string> addresses;

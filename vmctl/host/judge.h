@@ -43,8 +43,8 @@ void judge_demands(const Inventory& host, const std::vector<DeviceDemand>& deman
 /// about may be without nodes.
 void judge_group(const NodeGroupSpec& group);
 /// The same, and this host's own nodes on the cores and devices that the run has acquired of it.
-void judge_nodes(const RunSpec& run, const Inventory& host, const std::vector<std::string>& acquired,
-                 const NodeGroupSpec& group);
+void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired, const NodeGroupSpec& group,
+                 const RunSpec& run = {});
 /// As many PCI functions as a guest may have.
 void judge_functions(const std::vector<PciFunction>& functions);
 
