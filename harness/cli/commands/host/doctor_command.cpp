@@ -449,7 +449,21 @@ bool can_run_something(const Examined& found) {
   return !found.inventory.cores.empty() && std::ranges::none_of(found.of_network, blocks);
 }
 
-void examine_hosts(const HostList& list, const DoctorArguments& arguments, Cli& cli) {
+/// Error(host_unable) where these hosts cannot run it together.
+void check_scenario(const Scenario& scenario, const std::vector<NamedHost>& hosts,
+                    const DoctorArguments& arguments) {
+  const auto rooms = plan_hosts(hosts, scenario);
+  const auto plan = make_plan(scenario, rooms);
+  const auto mode = choose_mode(hosts, std::nullopt, scenario);
+  check_hosts(hosts, rooms, scenario, plan, mode);
+  if (arguments.format == results::Format::table) {
+    fmt::print(std::cout, "\n{}: {} can run it, in mode {}\n", excerpt(arguments.scenario, 4096),
+               hosts.size() == 1 ? "this host" : "these hosts", to_string(mode));
+  }
+}
+
+void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario,
+                   const DoctorArguments& arguments, Cli& cli) {
   auto hosts = open_hosts(list, {}, arguments.hosts.skip_unreachable);
   if (arguments.devices) { return list_devices(hosts, arguments); }
   const auto found = at_once(hosts, [](NamedHost& one) {
@@ -467,6 +481,7 @@ void examine_hosts(const HostList& list, const DoctorArguments& arguments, Cli& 
       print_examined(one, false, cli.verbose);
     }
   }
+  if (scenario) { return check_scenario(*scenario, hosts, arguments); }
   if (!std::ranges::all_of(found, can_run_something)) {
     cli.exit_status = exit_status(ErrorCode::host_unable);
   }
@@ -476,7 +491,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
   const auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
-  if (!hosts.hosts.empty()) { return examine_hosts(hosts, arguments, cli); }
+  if (!hosts.hosts.empty()) { return examine_hosts(hosts, scenario, arguments, cli); }
   if (!arguments.record.empty()) {
     open_host("/", arguments.elevation)
         ->record(std::filesystem::absolute(arguments.record).lexically_normal());
