@@ -5,6 +5,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "results/store/store.h"
+#include "results/tables/hosts_table.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
 
@@ -49,19 +50,24 @@ void add_results_commands(Cli& cli) {
   auto id = std::make_shared<std::string>();
   auto with_probes = std::make_shared<bool>(false);
   auto with_packages = std::make_shared<bool>(false);
+  auto with_hosts = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
   show->add_option("experiment,--experiment", *id, "Experiment id (default: the latest one with trials)")
       ->type_name("EXPERIMENT")
       ->check(not_empty());
   show->add_flag("--probes", *with_probes, "Its probes instead: bandwidths and rates by arm");
+  show->add_flag("--hosts", *with_hosts,
+                 "Its hosts instead, where it ran on several: how fast each computes, and the slowest")
+      ->excludes("--probes");
   show->add_flag("--packages", *with_packages,
                  "Also the guests' packages with their versions, and long properties in full; so does -v");
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
-  show->callback([shown, id, with_probes, with_packages, &cli] {
+  show->callback([shown, id, with_probes, with_packages, with_hosts, &cli] {
     const Store store(shown->database, Store::Mode::open);
     const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : store.full_id(*id);
-    const auto table = *with_probes ? results::probes_table(store, chosen)
-                                    : results::show_experiment(store, chosen, *with_packages || cli.verbose);
+    const auto table = *with_probes  ? results::probes_table(store, chosen)
+                       : *with_hosts ? results::hosts_table(store, chosen)
+                                     : results::show_experiment(store, chosen, *with_packages || cli.verbose);
     fmt::print(std::cout, "{}", results::render(table, shown->format, screen_of_stdout()));
   });
 }

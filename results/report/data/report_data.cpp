@@ -158,6 +158,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
     data.experiments.push_back(*store.experiment(id));
     const auto probes = store.probes(id);
     data.probes.insert(data.probes.end(), probes.begin(), probes.end());
+    std::ranges::move(host_readings(store, id), std::back_inserter(data.hosts));
     for (auto& trial : store.trials(id)) {
       auto tenants = store.tenants(trial.id);
       data.trials.push_back({std::move(trial), std::move(tenants)});

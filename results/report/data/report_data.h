@@ -10,6 +10,7 @@
 #include "results/comparison/compare.h"
 #include "results/comparison/mitigation.h"
 #include "results/store/store.h"
+#include "results/tables/hosts_table.h"
 
 namespace virtrain::results {
 
@@ -57,6 +58,7 @@ struct ReportData {
   std::vector<ReportTrial> trials;      ///< of all experiments, in stored order
   std::vector<TrialRecord> records;     ///< in order of case and arm
   std::vector<Probe> probes;            ///< of all experiments
+  std::vector<HostReading> hosts;       ///< of those over several hosts
   std::vector<SecurityProbe> security;  ///< likewise
   std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases, beside neighbours too
   std::map<std::string, std::string> beside = {};  ///< arms beside neighbours, and the arm by itself

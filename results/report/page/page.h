@@ -50,6 +50,8 @@ nlohmann::json security_model(const ReportData& data);
 
 /// The table of every probe's figure in each arm, against bare metal; none without any.
 nlohmann::json probes_model(const ReportData& data);
+/// How fast each of several hosts computes; none of experiments on one host.
+nlohmann::json hosts_model(const ReportData& data);
 
 /// A table of the throughput of sizes that were measured and that were not, for each weak scaling that the
 /// model of a ring holds for. Why others have none goes into `absent`.

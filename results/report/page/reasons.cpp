@@ -109,7 +109,9 @@ json security_model(const ReportData& data) {
 
 json probes_model(const ReportData& data) {
   if (data.probes.empty()) { return json::array(); }
-  auto table = without_empty_columns(probes_table(data.probes));
+  std::vector<Trial> trials;
+  for (const auto& one : data.trials) { trials.push_back(one.trial); }
+  auto table = without_empty_columns(probes_table(data.probes, emulated_arms(trials)));
   constexpr std::size_t most_rows = 200;
   if (table.rows.size() > most_rows) {
     table.notes.push_back(
@@ -117,6 +119,13 @@ json probes_model(const ReportData& data) {
     table.rows.resize(most_rows);
   }
   return json::array({table_model(table, "Probes: medians of each arm")});
+}
+
+json hosts_model(const ReportData& data) {
+  if (data.hosts.empty()) { return json::array(); }
+  const auto table = without_empty_columns(hosts_table(data.hosts));
+  return json::array(
+      {table_model(table, "How fast a rank computes on each host while it waits for no other")});
 }
 
 json predictions_model(const ReportData& data, json& absent) {
