@@ -241,6 +241,7 @@ std::int64_t MadeNodes::journal(EffectKind kind, const std::string& name) {
 void MadeNodes::make_networks() {
   if (was_removed_ || !made_networks_.empty()) { refuse("its networks were made already"); }
   if (is_vm()) { vm_host(); }
+  take_addresses_on_bridge();
   for (std::size_t t = 0; t < networks_.size(); ++t) {
     const auto& network = networks_[t];
     if (network.name.empty()) { continue; }
@@ -256,6 +257,25 @@ void MadeNodes::make_networks() {
     }
     run_.journal.done(id);
     if (!network.vxlan.empty()) { make_vxlan(network, t); }
+  }
+}
+
+/// VMs may wait for their next trial while slices run. Networks of their own keep them apart; a bridge that
+/// they share does not.
+void MadeNodes::take_addresses_on_bridge() {
+  if (spec_.network.kind != HostNetworkKind::bridge || spec_.kind == NodeKind::shared_slice) { return; }
+  const std::scoped_lock lock(run_.plugged_mutex);
+  for (const auto& node : nodes_) {
+    const auto& address = node.spec->address;
+    if (!run_.plugged.contains(address)) { continue; }
+    throw Error("plug " + node.facts.name + " into " + spec_.network.name, ErrorCode::host_unable,
+                fmt::format("another node of this run has {} there (VMs that wait for their next trial keep "
+                            "theirs: use reuse: trial, or a VXLAN)",
+                            address));
+  }
+  for (const auto& node : nodes_) {
+    run_.plugged.insert(node.spec->address);
+    plugged_.push_back(node.spec->address);
   }
 }
 
@@ -598,6 +618,11 @@ Removal MadeNodes::remove() {
     std::error_code ignored;
     std::filesystem::remove_all(file, ignored);
     strike_off(file, journal_id, removal);
+  }
+  {
+    const std::scoped_lock lock(run_.plugged_mutex);
+    for (const auto& address : plugged_) { run_.plugged.erase(address); }
+    plugged_.clear();
   }
   for (; !made_vxlans_.empty(); made_vxlans_.pop_back()) {
     const auto& [vxlan, journal_id] = made_vxlans_.back();

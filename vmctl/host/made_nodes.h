@@ -86,6 +86,8 @@ class MadeNodes {
   NodeStream start_slice(Node& node);
   void remove_node(Node& node, Removal& removal);
   void remove_domain(const std::string& name, Removal& removal);
+  /// Throws Error(host_unable) where another group's node has the address of one of these.
+  void take_addresses_on_bridge();
   void make_vxlan(const Network& network, std::size_t tenant);
   void remove_network(const Network& network);
   /// Notes that an effect is gone. Where the journal refuses (its disk is full) the removal goes on all the
@@ -101,6 +103,7 @@ class MadeNodes {
   std::vector<Node> nodes_;
   std::mutex waiting_mutex_;
   std::map<NodeId, WaitingTime> waiting_;                          ///< of the nodes' processes
+  std::vector<std::string> plugged_;                               ///< see RunState
   bool was_removed_ = false;                                       ///< nothing is made any more
   std::vector<std::pair<Network, std::int64_t>> made_networks_;    ///< with journal id
   std::vector<std::pair<std::string, std::int64_t>> made_vxlans_;  ///< likewise

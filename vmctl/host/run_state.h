@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "common/cancelled.h"
@@ -48,6 +50,8 @@ struct RunState {
   Programs programs;
   std::optional<VmHost> vm_host = {};
   NodeId next_node = 1;
+  std::mutex plugged_mutex = {};
+  std::set<std::string> plugged = {};  ///< addresses of this run's nodes on a bridge that tenants share
 
   /// The experiment's last six characters, for device names of at most 15.
   std::string tag() const { return tag_of(spec.experiment); }

@@ -441,6 +441,29 @@ TEST_CASE("a device that has the tunnel's name already stays, and is not taken f
   CHECK(other.journal.effects().empty());
 }
 
+TEST_CASE("on a bridge of the host's no two nodes of a run have one address at a time") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::bridge, test_bridge});
+  auto slices = spread_group();
+  slices.kind = NodeKind::slice;
+  MadeNodes waiting(other.run, spread_group()), next(other.run, slices);
+  waiting.make_networks();
+  CHECK_THROWS_WITH(next.make_networks(), Contains("another node of this run has 10.77.0.3/16 there") &&
+                                              Contains("use reuse: trial, or a VXLAN"));
+  CHECK(next.remove().left.empty());
+  CHECK_THROWS_WITH(MadeNodes(other.run, slices).make_networks(), Contains("10.77.0.3/16"));  // still there
+  CHECK(waiting.remove().left.empty());
+  MadeNodes later(other.run, slices);
+  CHECK_NOTHROW(later.make_networks());
+  OnOneOfTwo tunnelled({HostNetworkKind::vxlan, test_nic});
+  tunnelled.hypervisor->makes_bridges = true;
+  MadeNodes vms(tunnelled.run, spread_group()), beside(tunnelled.run, slices);
+  vms.make_networks();
+  CHECK_NOTHROW(beside.make_networks());
+  CHECK(vms.remove().left.empty());
+  CHECK(beside.remove().left.empty());
+}
+
 TEST_CASE("a plan shows the bridge of the host that it is asked for") {
   auto group = spread_group();
   CHECK_THAT(planned_xml(group, 0, 0, 1, true, {}), Contains("<interface type=\"network\">"));
