@@ -294,7 +294,7 @@ std::vector<std::string> FakeHost::end_lending() {
 }
 
 vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
-  vmctl::judge_nodes(run_, small_inventory(), all_resources(), spec);
+  vmctl::judge_nodes(small_inventory(), all_resources(), spec, run_);
   enter("plan_nodes");
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;

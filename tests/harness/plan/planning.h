@@ -44,7 +44,7 @@ inline void require_allowed(const Plan& plan, const vmctl::Inventory& inventory)
     const auto& placed = plan.placements.at(placement);
     const auto grants = grants_of(placed, "20261120t083012-7f3a2b")[""];
     INFO(placed.case_name << " " << base);
-    CHECK_NOTHROW(vmctl::judge_nodes({}, inventory, resources, node_group(placed, base)));
+    CHECK_NOTHROW(vmctl::judge_nodes(inventory, resources, node_group(placed, base)));
     CHECK_NOTHROW(vmctl::judge_grants(inventory, resources, grants));
     CHECK_NOTHROW(vmctl::judge_settings(placed.devices.settings));
     if (runs_in_vms(base)) { CHECK_NOTHROW(vmctl::judge_lending(inventory, resources, grants)); }
