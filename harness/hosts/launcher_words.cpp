@@ -44,7 +44,7 @@ void LauncherWords::take(std::string_view bytes) {
   if (!is_logged_) { return; }
   unended_ += bytes;
   for (auto end = unended_.find('\n'); end != std::string::npos; end = unended_.find('\n')) {
-    if (const auto line = trim(unended_.substr(0, end)); !line.empty()) {
+    if (const auto line = trim(std::string_view(unended_).substr(0, end)); !line.empty()) {
       log::info(excerpt(line, longest_line), {{"host", host_}});
     }
     unended_.erase(0, end + 1);

@@ -5,10 +5,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "common/error.h"
 #include "common/frames/frame.h"
+#include "common/system/log.h"
+#include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/api/protocol/messages.h"
@@ -23,6 +26,7 @@ const std::string program = (std::filesystem::path(VIRTRAIN_BINARY_DIR) / "virtr
 
 /// A launcher that runs a script with the host's name as $1 and the program's options after it.
 HostList scripted(const std::string& script, const std::vector<std::string>& names) {
+  ignore_broken_pipes();  // as every program with a link does
   HostList list{{"sh", "-c", script, "launcher", "{host}"}, {}};
   for (const auto& name : names) { list.hosts.push_back({name}); }
   return list;
@@ -31,6 +35,7 @@ HostList scripted(const std::string& script, const std::vector<std::string>& nam
 const std::string starts = "shift; exec " + program + " \"$@\"";
 
 std::string refusal(const HostList& list, bool skip_unreachable = false) {
+  ignore_broken_pipes();
   try {
     open_hosts(list, {}, skip_unreachable);
   } catch (const Error& error) {
@@ -59,6 +64,42 @@ TEST_CASE("the launcher's words have the host's name, and the program's options 
                                   {.mode = vmctl::HostMode::session, .with_vms = true});
   CHECK(words == std::vector<std::string>{"srun", "-wn1:n1", "n1", "/x/virtrain-host", "--log-level", "info",
                                           "--mode", "session", "--with-vms"});
+}
+
+TEST_CASE("signals of the terminal are not for a launcher, and its words while all is well are no error") {
+  // The sixth word of stat is the session.
+  const std::string own_session = "test $(cut -d' ' -f6 /proc/$$/stat) = $$ || exit 8; echo banner >&2; ";
+  const std::string later = "(sleep 0.3; echo; echo ' all is well'; printf 'not ended') >&2 & ";
+  std::promise<std::pair<std::string, nlohmann::json>> logged;
+  log::pass_on([&](log::Level level, std::string_view message, const nlohmann::json& fields) {
+    if (level == log::Level::info) { logged.set_value({std::string(message), fields}); }
+  });
+  {
+    const auto hosts = open_hosts(scripted(own_session + later + starts, {"a"}), {}, false);
+    auto line = logged.get_future();
+    REQUIRE(line.wait_for(10s) == std::future_status::ready);
+    const auto [message, fields] = line.get();
+    CHECK(message == "all is well");
+    CHECK(fields == nlohmann::json{{"host", "a"}});
+    CHECK_FALSE(hosts[0].host->checks().empty());
+    log::pass_on([](log::Level, std::string_view, const nlohmann::json&) {});
+  }
+  log::pass_on({});
+}
+
+TEST_CASE("a host that goes fails the calls with its name and the launcher's last words") {
+  const auto ends = "shift; exec 3<&0; " + program +
+                    " \"$@\" <&3 & sleep 1; kill -9 $!; echo 'send disconnect: Broken pipe' >&2; exit 255";
+  const auto hosts = open_hosts(scripted(ends, {"a"}), {}, false);
+  std::string said;
+  for (int i = 0; i < 200 && said.empty(); ++i) {
+    try {
+      hosts[0].host->checks();
+      std::this_thread::sleep_for(50ms);
+    } catch (const Error& error) { said = error.what(); }
+  }
+  CHECK_THAT(said, Catch::Matchers::StartsWith("a: call checks of the host: virtrain-host is gone: "));
+  CHECK_THAT(said, Contains("(the launcher said: send disconnect: Broken pipe)"));
 }
 
 TEST_CASE("hosts that do not answer are named all at once, with what the launcher said") {
