@@ -193,15 +193,15 @@ class Clean(unittest.TestCase):
 class Run(unittest.TestCase):
     """A tenant with a slice on each of two hosts, and what a user sees and finds left where one of them goes meanwhile."""
 
-    def start(self, steps):
+    def start(self, steps, *options, others=()):
         scenario = RIG.folder / "run.yaml"
         scenario.write_text(json.dumps({
             "name": "over-hosts", "hosts": "two.yaml", "guest": {"vcpus": 1, "memory": "768MiB"}, "arms": ["bare_metal"], "pairs": 1,
             "workload": {"batch_size": 2, "image_size": 32, "warmup_steps": 0, "steps": steps},
             "cases": [{"name": "two", "tenants": [{"nodes": 2, "per_host": 1}]}]}))
-        RIG.write_hosts("two.yaml", ["gpu-a", "gpu-b"], {"kind": "vxlan", "name": "data0"})
+        RIG.write_hosts("two.yaml", ["gpu-a", "gpu-b", *others], {"kind": "vxlan", "name": "data0"})
         environment = {**os.environ, "VIRTRAIN_DB": str(RIG.folder / "results.db")}
-        run = subprocess.Popen(RIG.coordinator.words(BUILD / "virtrain", "-v", "run", scenario), env=environment, text=True,
+        run = subprocess.Popen(RIG.coordinator.words(BUILD / "virtrain", "-v", "run", scenario, *options), env=environment, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(run.stdout.close)
         self.addCleanup(run.stderr.close)
@@ -234,6 +234,17 @@ class Run(unittest.TestCase):
         log = run.stderr.read()
         self.assertEqual(run.wait(60), 0, log)
         self.assertIn("1 trial finished", log + run.stdout.read())
+        self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)
+
+    def test_a_host_that_is_not_there_is_refused_or_left_out(self):
+        run = self.start(3, others=["gpu-x"])
+        log = run.stderr.read()
+        self.assertEqual(run.wait(60), 4, log)
+        self.assertRegex(log, "(?m)^virtrain: start virtrain-host on 3 hosts: gpu-x: ssh: Could not resolve hostname gpu-x")
+        run = self.start(3, "--skip-unreachable", others=["gpu-x"])
+        log = run.stderr.read()
+        self.assertEqual(run.wait(60), 0, log)
+        self.assertIn("warning: left out, for it does not answer: gpu-x: ssh: ", log)
         self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)
 
     def test_a_link_that_is_cut(self):
