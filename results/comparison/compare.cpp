@@ -390,6 +390,15 @@ class Comparer {
     const auto facts = result.paired ? index_.facts_of(pairs)
                                      : index_.facts_of(runs_of(baseline.rows, baseline.pooled),
                                                        runs_of(candidate.rows, candidate.pooled));
+    for (const auto& [sides, count] : facts) {
+      for (const auto* side : {sides.first, sides.second}) {
+        if (side == nullptr) { continue; }
+        const auto differ = side->find("host.hosts_differ");
+        if (differ != side->end()) {
+          result.hosts_differ.insert(differ->second.begin(), differ->second.end());
+        }
+      }
+    }
     result.differences =
         differences(facts, same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
     if (!by_arm_ && ours == theirs) { read_as_change(result.differences, request_.changed); }

@@ -44,6 +44,11 @@ void add_flags(CaseComparison& result, bool predicts) {
                   "sessions of {} and {} trials",
                   result.sessions_baseline.value_or(0), result.sessions_candidate.value_or(0),
                   result.n_baseline.value_or(0), result.n_candidate.value_or(0)));
+  add(!result.hosts_differ.empty(), "hosts_differ",
+      fmt::format(
+          "the hosts of its runs are not alike: {}; both arms had the same hosts, but what the slowest "
+          "of them does all wait for",
+          join(std::vector<std::string>(result.hosts_differ.begin(), result.hosts_differ.end()), ", ")));
   add(result.forced, "forced",
       "the verdict was forced (--force) although properties differ that must be equal");
   std::vector<std::string> changed;

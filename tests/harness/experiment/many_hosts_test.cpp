@@ -4,10 +4,12 @@
 #include <functional>
 #include <set>
 
+#include "common/contains.h"
 #include "common/system/time.h"
 #include "harness/experiment/experiment.h"
 #include "harness/plan/host_shares.h"
 #include "harness/scenario/decode/decode.h"
+#include "results/reading/read_comparison.h"
 #include "results/store/store.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
@@ -123,6 +125,11 @@ TEST_CASE("an experiment over three hosts has each node on its own, and says whi
   }
   CHECK(hosts == std::set<std::string>{"host-01", "host-02", "host-03"});
   const auto differ = cluster.events("hosts are not alike");
+  results::CompareRequest request;
+  request.selection.experiments = {experiment.id};
+  const auto compared = results::compare(store, request);
+  REQUIRE(compared.size() == 1);
+  CHECK(contains<std::string>(compared[0].flags, "hosts_differ"));
   REQUIRE(differ.size() == 1);
   CHECK_THAT(differ[0], Contains("host-02: kernel is 6.12.0, elsewhere 6.1.0"));
 }

@@ -325,6 +325,37 @@ TEST_CASE("probes are a table, by arm and against bare metal, and list and show 
   CHECK(error_of([&] { probes_table(store, "none"); }).code() == ErrorCode::not_found);
 }
 
+TEST_CASE("a probe that was measured three times on each side has an interval and a verdict") {
+  std::vector<Probe> probes;
+  const auto add = [&](const char* arm, std::int64_t size, double bus) {
+    Probe probe;
+    probe.name = "all_reduce";
+    probe.arm = arm;
+    probe.value = probe.bus_bytes_per_second.emplace(bus);
+    probe.unit = "B/s";
+    probe.size_bytes = size;
+    probes.push_back(probe);
+  };
+  for (const double noise : {0.999, 1.0, 1.001, 1.0005}) {
+    add("bare_metal", 1 << 20, 320e9 * noise);
+    add("vm", 1 << 20, 180e9 * noise);
+    add("bare_metal", 1 << 10, 2e9 * noise);
+    add("vm", 1 << 10, 2e9 * noise);
+  }
+  const auto rows = nlohmann::json::parse(render(probes_table(probes), Format::json));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0]["verdict"].is_null());
+  CHECK(rows[1]["size_bytes"] == 1024);
+  CHECK(rows[1]["verdict"] == "equivalent");
+  CHECK(rows[3]["verdict"] == "worse");
+  CHECK(rows[3]["ci_low"].get<double>() < 0.5625);
+  CHECK(rows[3]["ci_high"].get<double>() > 0.5625);
+  CHECK(rows[3]["ci_high"].get<double>() < 0.5645);
+  const auto emulated = nlohmann::json::parse(render(probes_table(probes, {"vm"}), Format::json));
+  CHECK(emulated[3]["verdict"] == "not_comparable");
+  CHECK(emulated[3]["ci_low"].is_null());
+}
+
 TEST_CASE("what a spreadsheet takes for a formula in other characters is defused, and nothing else") {
   for (const char* text :
        {"=1", "+1", "-1", "@a", "'a", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20a", "\u22121"}) {
