@@ -4,6 +4,7 @@
 #include <string>
 
 #include "common/enum_text.h"
+#include "vmctl/api/group_socket.h"
 
 namespace virtrain::harness {
 
@@ -17,8 +18,7 @@ enum class Elevation {
 };
 VIRTRAIN_DESCRIBE_ENUM(Elevation, none, group, sudo)
 
-/// That socket; a unit of systemd's listens there and starts a virtrain-host for each connection.
-inline constexpr const char* group_socket = "/run/virtrain-host.socket";
+using vmctl::group_socket;
 
 /// The way that works without a question: none as root; else the group's socket where this user may use it,
 /// and sudo where the user is of a group that administers this host and is asked for no password. `asked`:

@@ -20,6 +20,7 @@
 #include "common/text/printable.h"
 #include "common/version.h"
 #include "harness/hosts/launcher_words.h"
+#include "harness/hosts/slurm.h"
 #include "vmctl/api/protocol/calls.h"
 #include "vmctl/api/protocol/messages.h"
 
@@ -44,6 +45,7 @@ class HostClient final : public Host {
  public:
   explicit HostClient(HostProcess process)
       : name_(std::move(process.name)),
+        allocated_(std::move(process.allocated)),
         pid_(process.pid),
         words_(io_, std::move(process.err), name_),
         link_(io_, std::move(process.in), std::move(process.out),
@@ -69,7 +71,11 @@ class HostClient final : public Host {
 
   ~HostClient() override { stop(); }
 
-  Inventory inventory(bool with_users) override { return ask<&Host::inventory>(with_users); }
+  Inventory inventory(bool with_users) override {
+    auto inventory = ask<&Host::inventory>(with_users);
+    if (allocated_) { keep_allocated(inventory, *allocated_, name_); }
+    return inventory;
+  }
   std::map<std::string, std::string> fingerprint() override { return ask<&Host::fingerprint>(); }
   DeviceListing devices() override { return ask<&Host::devices>(); }
   std::vector<int> numa_nodes_of(const std::vector<int>& cores) override {
@@ -242,6 +248,7 @@ class HostClient final : public Host {
   void stop();
 
   const std::string name_;  ///< of one of several hosts; empty: it is the only one
+  const std::optional<AllocatedNode> allocated_;
   const pid_t pid_;
   boost::asio::io_context io_;
   LauncherWords words_;

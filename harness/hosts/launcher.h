@@ -9,6 +9,7 @@
 
 #include "common/files/unique_fd.h"
 #include "harness/hosts/elevation.h"
+#include "harness/scenario/host_list.h"
 #include "vmctl/api/host_mode.h"
 
 namespace virtrain::harness {
@@ -27,6 +28,7 @@ struct HostProcess {
   pid_t pid = -1;         ///< of the program that was started, or of sudo; -1: systemd has it
   UniqueFd err = {};      ///< what a launcher says on standard error; not open: it says it on ours
   std::string name = {};  ///< of one of several hosts; empty: it is the only one
+  std::optional<AllocatedNode> allocated = {};  ///< to which its inventory is limited
 };
 
 /// Starts the program for this machine. Signals of the terminal are not for it: it is in a session of its

@@ -29,9 +29,11 @@ struct Attempt {
   std::optional<Error> error;
 };
 
-Attempt attempt(const std::vector<std::string>& words, const std::string& name) {
+Attempt attempt(const std::vector<std::string>& words, const ListedHost& listed) {
   try {
-    return {host_client(start_launcher(words, name)), {}};
+    auto process = start_launcher(words, listed.name);
+    process.allocated = listed.allocated;
+    return {host_client(std::move(process)), {}};
   } catch (const Error& error) { return {nullptr, error}; }
 }
 
@@ -94,7 +96,7 @@ std::vector<NamedHost> open_hosts(const HostList& list, const HostRequest& reque
   std::vector<std::future<Attempt>> attempts;
   for (const auto& host : list.hosts) {
     words.push_back(launch_words(list.launcher, host.name, request));
-    attempts.push_back(std::async(std::launch::async, attempt, words.back(), host.name));
+    attempts.push_back(std::async(std::launch::async, attempt, words.back(), host));
   }
   std::vector<NamedHost> opened;
   std::vector<std::string> refused, unreachable;

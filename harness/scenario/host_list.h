@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,10 +14,23 @@ namespace virtrain::harness {
 template <typename Value>
 using ByHost = std::map<std::string, Value>;
 
+/// What a job of Slurm's has of one of its nodes.
+struct AllocatedNode {
+  std::string job;
+  std::vector<int> cpus = {};  ///< by Slurm's own numbers, which need not be the kernel's
+  /// N of /dev/nvidiaN; absent: Slurm does not say which ones.
+  std::optional<std::vector<int>> gpus = std::vector<int>();
+  std::int64_t memory_mib = 0;  ///< 0: not limited
+  bool is_exclusive = false;    ///< nobody else has jobs there
+
+  bool operator==(const AllocatedNode&) const = default;
+};
+
 /// One of several hosts that a run has nodes on.
 struct ListedHost {
   std::string name;  ///< as the launcher takes it
   vmctl::HostNetwork network = {};
+  std::optional<AllocatedNode> allocated = {};  ///< absent: no job limits it to a part of the host
 
   bool operator==(const ListedHost&) const = default;
 };

@@ -19,8 +19,10 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/version.h"
+#include "vmctl/api/group_socket.h"
 #include "vmctl/host/host_server.h"
 #include "vmctl/host/local_host.h"
+#include "vmctl/host/relay.h"
 #include "vmctl/process/calling_user.h"
 #include "vmctl/process/containment.h"
 
@@ -31,19 +33,24 @@ using namespace virtrain::vmctl;
 
 constexpr const char* help =
     "virtrain-host: what virtrain starts on a host to make nodes there\n\n"
-    "usage: virtrain-host [--mode MODE] [--with-vms] [--root DIR] [--log-level LEVEL]\n\n"
+    "usage: virtrain-host [--mode MODE] [--with-vms] [--root DIR] [--log-level LEVEL]\n"
+    "       virtrain-host --via-group-socket\n\n"
     "  --mode MODE        what the run may do to this host: system (default), namespaces or session\n"
     "  --with-vms         the run has virtual machines\n"
     "  --root DIR         a recorded host (virtrain doctor --record), of which only what is there can be "
     "asked\n"
     "  --log-level LEVEL  least level of the lines that are passed on: debug, info (default), warning or "
     "error\n"
+    "  --via-group-socket pass everything on to the root one that systemd starts for members of group "
+    "virtrain\n"
+    "                     (for a launcher that reaches this host as a user)\n"
     "  --version          print the version\n\n"
     "It speaks frames on standard input and output: start virtrain, which starts it.\n";
 
 struct Options {
   std::optional<HostMode> mode = {};
   bool with_vms = false;
+  bool is_relay = false;
   std::filesystem::path root = "/";
   log::Level level = log::Level::info;
 };
@@ -56,13 +63,11 @@ E word(const char* option, const char* said) {
 }
 
 Options read_options(int argc, char** argv) {
-  static const option known[] = {{"mode", required_argument, nullptr, 'm'},
-                                 {"with-vms", no_argument, nullptr, 'v'},
-                                 {"root", required_argument, nullptr, 'r'},
-                                 {"log-level", required_argument, nullptr, 'l'},
-                                 {"help", no_argument, nullptr, 'h'},
-                                 {"version", no_argument, nullptr, 'V'},
-                                 {nullptr, 0, nullptr, 0}};
+  static const option known[] = {
+      {"mode", required_argument, nullptr, 'm'},       {"with-vms", no_argument, nullptr, 'v'},
+      {"root", required_argument, nullptr, 'r'},       {"log-level", required_argument, nullptr, 'l'},
+      {"via-group-socket", no_argument, nullptr, 'g'}, {"help", no_argument, nullptr, 'h'},
+      {"version", no_argument, nullptr, 'V'},          {nullptr, 0, nullptr, 0}};
   Options options;
   for (int found = 0; (found = ::getopt_long(argc, argv, "h", known, nullptr)) != -1;) {
     switch (found) {
@@ -77,6 +82,9 @@ Options read_options(int argc, char** argv) {
         break;
       case 'l':
         options.level = word<log::Level>("log-level", optarg);
+        break;
+      case 'g':
+        options.is_relay = true;
         break;
       case 'h':
         std::fputs(help, stdout);
@@ -94,6 +102,11 @@ Options read_options(int argc, char** argv) {
   if (::isatty(STDIN_FILENO) == 1) {
     throw Error("start virtrain-host", ErrorCode::usage,
                 "standard input is a terminal, and it speaks frames (start virtrain, which starts it)");
+  }
+  if (options.is_relay &&
+      (options.root != "/" || options.mode.value_or(HostMode::system) != HostMode::system)) {
+    throw Error("read the command line", ErrorCode::usage,
+                std::string(group_socket) + " serves mode system of this host only");
   }
   return options;
 }
@@ -130,12 +143,17 @@ int main(int argc, char** argv) {
   try {
     const auto options = read_options(argc, argv);
     log::configure(log::Format::text, options.level);
+    if (options.is_relay) {
+      ignore_broken_pipes();
+      relay_to_group_socket();
+    }
     coordinator_user();  // while standard input is what it was
     if (works_for_another() && options.root != "/") {
       throw Error(
           "read a recorded host", ErrorCode::usage,
           fmt::format("root reads none for user {}: --root needs no privileges", coordinator_user().user));
     }
+    keep_to_cores_of_caller();
     take_own_surroundings();
     ignore_broken_pipes();
     enter_mode(options);

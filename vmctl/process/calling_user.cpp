@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <grp.h>
+#include <sched.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -30,12 +31,17 @@ Identity identity_of_number(uid_t user, gid_t otherwise) {
   return {user, otherwise, {}};
 }
 
-/// Who made the socket that is standard input; nothing where it is none.
-std::optional<Identity> peer_of_input() {
+std::optional<ucred> credentials_of_input() {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (::getsockopt(STDIN_FILENO, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) { return std::nullopt; }
-  return identity_of_number(peer.uid, peer.gid);
+  return peer;
+}
+
+/// Who made the socket that is standard input; nothing where it is none.
+std::optional<Identity> peer_of_input() {
+  const auto peer = credentials_of_input();
+  return peer ? std::optional(identity_of_number(peer->uid, peer->gid)) : std::nullopt;
 }
 
 Identity own_identity() {
@@ -93,6 +99,17 @@ const Identity& coordinator_user() {
 
 bool works_for_another() {
   return coordinator_user().user != ::geteuid();
+}
+
+void keep_to_cores_of_caller() {
+  const auto peer = credentials_of_input();
+  cpu_set_t theirs, own;
+  if (!peer || peer->pid <= 0 || ::sched_getaffinity(peer->pid, sizeof theirs, &theirs) != 0 ||
+      ::sched_getaffinity(0, sizeof own, &own) != 0) {
+    return;
+  }
+  CPU_AND(&own, &own, &theirs);
+  if (CPU_COUNT(&own) > 0) { ::sched_setaffinity(0, sizeof own, &own); }
 }
 
 void take_own_surroundings() {

@@ -28,6 +28,10 @@ bool works_for_another();
 /// it is. Before there are threads.
 void take_own_surroundings();
 
+/// Where standard input is a socket: runs only on CPUs on which its maker may run, too, for those of a job's
+/// process are the job's. Before there are threads.
+void keep_to_cores_of_caller();
+
 /// The home of the user's account; "/" without one.
 std::string home_of(const Identity& user);
 

@@ -13,8 +13,10 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/scenario_arguments.h"
 #include "harness/cli/security_probes.h"
+#include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
+#include "harness/scenario/decode/hosts.h"
 #include "results/reading/read_comparison.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/tables.h"
@@ -28,6 +30,7 @@ struct RunArguments {
   results::Format format = results::Format::table;
   HostsArguments hosts;
   RunOptions options;
+  SlurmArguments slurm;
   std::string report;  ///< file; empty: none
   bool expect = false;
 };
@@ -152,6 +155,14 @@ void run(RunArguments& arguments, Cli& cli) {
   if (!arguments.resumed.empty()) { require_agreement(scenario, arguments); }
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
+  if (const auto status = run_in_allocation(arguments.slurm, options.experiment.wait)) {
+    cli.exit_status = *status;
+    return;
+  }
+  if (auto hosts = chosen_allocation(arguments.slurm)) {
+    require_network(*hosts, arguments.slurm);
+    set_hosts(scenario, std::move(*hosts));
+  }
   options.quiet = cli.quiet;
   options.experiment.command_line = cli.command_line;
   const auto run = run_scenario(scenario, options);
@@ -191,7 +202,8 @@ void add_run_command(Cli& cli) {
   add_format_option(*verb, arguments->format);
   add_label_option(*verb, arguments->options.experiment.label);
   add_host_options(*verb, arguments->options);
-  add_hosts_options(*verb, arguments->hosts)->excludes("--privileges");
+  auto* hosts = add_hosts_options(*verb, arguments->hosts)->excludes("--privileges");
+  add_slurm_options(*verb, arguments->slurm)->excludes(hosts);
   verb->add_flag("--fail-fast", arguments->options.experiment.fail_fast,
                  "The first failed trial ends the run");
   verb->add_option("--report", arguments->report, "Write the HTML report of this run to FILE as well")
@@ -210,6 +222,8 @@ void add_run_command(Cli& cli) {
       "  virtrain run scenarios/dell-r750xa.yaml --label driver-580 --db study.db --report study.html\n"
       "  virtrain run weak-scaling-hosts --hosts hosts.yaml\n"
       "  virtrain run nightly.yaml --quiet --wait --expect\n"
+      "  virtrain run weak-scaling.yaml --slurm \"-N4 --gpus-per-node=2 --exclusive\" --slurm-network "
+      "vxlan:ib0\n"
       "Exit codes: 0 done, 1 an expectation failed, 3 bad scenario, 4 this host cannot, 5 no verdict,\n"
       "  6 a trial failed, 75 busy, 129/130/143 stopped by SIGHUP, SIGINT or SIGTERM");
   verb->callback([scenario, resumed, arguments, &cli] {

@@ -316,6 +316,29 @@ std::string with_hosts(const std::string& text, const HostList& hosts) {
   return std::string(emitter.c_str()) + "\n";
 }
 
+/// A step that shares all that the job has on the host.
+std::vector<std::string> slurm_words() {
+  std::vector<std::string> words{"env"};
+  // srun takes these of a job for options of the step. It refuses a step of one node with SLURM_GPUS, the
+  // GPUs of all nodes, or with SLURM_HINT next to --cpu-bind, and SLURM_LABELIO writes between the frames.
+  for (const char* name :
+       {"SLURM_GPUS", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET", "SLURM_NTASKS_PER_GPU",
+        "SLURM_NTASKS_PER_NODE", "SLURM_TRES_PER_TASK", "SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK",
+        "SLURM_CPUS_PER_GPU", "SLURM_MEM_PER_CPU", "SLURM_MEM_PER_GPU", "SLURM_MEM_PER_NODE", "SLURM_HINT",
+        "SLURM_THREADS_PER_CORE", "SLURM_DISTRIBUTION", "SLURM_EXACT", "SLURM_LABELIO", "SLURM_STDINMODE",
+        "SLURM_STDOUTMODE"}) {
+    words.push_back(std::string("--unset=") + name);
+  }
+  // --unbuffered: else srun keeps what comes after the last line feed, and frames have none.
+  // --cpu-bind=none: all cores that the job has there. --mem=0: all of its memory.
+  for (const char* word : {"srun", "--overlap", "--nodes=1", "--ntasks=1", "--nodelist={host}",
+                           "--unbuffered", "--cpu-bind=none", "--mem=0", "--export=ALL",
+                           "--kill-on-bad-exit=0", "--job-name=virtrain-host", "virtrain-host"}) {
+    words.emplace_back(word);
+  }
+  return words;
+}
+
 }  // namespace
 
 std::vector<std::string> launcher_words(KnownLauncher launcher) {
@@ -337,7 +360,7 @@ std::vector<std::string> launcher_words(KnownLauncher launcher) {
               host_placeholder,
               "virtrain-host"};
     case KnownLauncher::slurm:
-      return {"srun", "--overlap", "-N1", "-n1", "-w", host_placeholder, "virtrain-host"};
+      return slurm_words();
     case KnownLauncher::sudo:
       return {"sudo", "-n", "--", "virtrain-host"};
   }

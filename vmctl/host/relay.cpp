@@ -1,0 +1,62 @@
+#include "vmctl/host/relay.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "common/error.h"
+#include "common/files/unique_fd.h"
+#include "vmctl/api/group_socket.h"
+
+namespace virtrain::vmctl {
+namespace {
+
+bool write_bytes(int to, const char* bytes, std::size_t count) {
+  while (count > 0) {
+    const auto written = ::write(to, bytes, count);
+    if (written < 0 && errno == EINTR) { continue; }
+    if (written <= 0) { return false; }
+    bytes += written;
+    count -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+/// Until one side has gone.
+void copy_bytes(int from, int to) {
+  std::array<char, 65536> bytes;
+  for (;;) {
+    const auto count = ::read(from, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) { continue; }
+    if (count <= 0 || !write_bytes(to, bytes.data(), static_cast<std::size_t>(count))) { return; }
+  }
+}
+
+}  // namespace
+
+void relay_to_group_socket() {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) { ::signal(signal, SIG_IGN); }
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, group_socket, sizeof address.sun_path - 1);
+  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    throw errno_error(std::string("connect to ") + group_socket, errno);
+  }
+  std::thread requests([&socket] {
+    copy_bytes(STDIN_FILENO, socket.get());
+    ::shutdown(socket.get(), SHUT_WR);
+  });
+  copy_bytes(socket.get(), STDOUT_FILENO);
+  // It may wait for a coordinator that says no more.
+  ::_exit(0);
+}
+
+}  // namespace virtrain::vmctl
