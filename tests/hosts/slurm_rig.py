@@ -27,6 +27,8 @@ MUNGE = "/var/lib/munge"
 # That a host has to itself. Its tests find nothing of the machine's own there.
 OWN_FOLDERS = ("/run", "/var/lib/virtrain", "/var/cache/virtrain", "/var/lib/libvirt", "/var/cache/libvirt", "/var/log", "/var/spool")
 
+SLURMDS = {}  # number of each node's slurmd
+
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -161,7 +163,8 @@ def start_cluster(nodes, cpus, kill_wait):
     start_munged()
     sh("slurmctld")
     for number in range(1, nodes + 1):
-        if os.fork() == 0:
+        SLURMDS[f"n{number}"] = os.fork()
+        if SLURMDS[f"n{number}"] == 0:
             try:
                 nothing = os.open("/dev/null", os.O_RDWR)
                 os.dup2(nothing, 0), os.dup2(nothing, 1), os.dup2(nothing, 2)
@@ -178,6 +181,11 @@ def start_cluster(nodes, cpus, kill_wait):
                 print(pathlib.Path("/var/log/slurmctld.log").read_text()[-3000:], file=sys.stderr)
             raise TimeoutError(f"no {nodes} idle nodes after 60 s: {states.stdout.split()}")
         time.sleep(0.1)
+
+
+def in_node(name):
+    """The words in front of a command that shall run on a node, outside of any job."""
+    return ["nsenter", f"--target={SLURMDS[name]}", "--mount", "--uts", "--net", "--"]
 
 
 def exit_as(status):

@@ -77,7 +77,7 @@ TEST_CASE("launchers have names, and one host needs no network") {
         launcher_words(KnownLauncher::ssh));
   CHECK(launcher_of("{launcher: sudo, hosts: [a@gpu-a.example]}") ==
         std::vector<std::string>{"sudo", "-n", "--", "virtrain-host"});
-  const auto slurm = launcher_of("{launcher: slurm, hosts: [n1]}");
+  const auto slurm = launcher_of("{launcher: slurm, hosts: [a@gpu-a.example]}");
   for (const char* word : {"srun", "--unset=SLURM_GPUS", "--overlap", "--unbuffered", "--nodelist={host}"}) {
     CHECK(std::ranges::count(slurm, word) == 1);
   }

@@ -19,6 +19,7 @@
 #include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/shipped_scenarios.h"
+#include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/preflight.h"
 #include "harness/hosts/at_once.h"
 #include "harness/hosts/named_host.h"
@@ -39,6 +40,7 @@ struct DoctorArguments {
   std::string explained = {};  ///< id of a check, or "all"
   bool devices = false;
   HostsArguments hosts;
+  SlurmArguments slurm;
   std::optional<Elevation> elevation = {};
   results::Format format = results::Format::table;
 };
@@ -490,7 +492,12 @@ void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
-  const auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
+  if (const auto status = run_in_allocation(arguments.slurm, false)) {
+    cli.exit_status = *status;
+    return;
+  }
+  auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
+  if (auto allocated = chosen_allocation(arguments.slurm)) { hosts = std::move(*allocated); }
   if (!hosts.hosts.empty()) { return examine_hosts(hosts, scenario, arguments, cli); }
   if (!arguments.record.empty()) {
     open_host("/", arguments.elevation)
@@ -527,8 +534,9 @@ void add_doctor_command(Cli& cli) {
                        ->type_name("FILE")
                        ->check(not_empty());
   add_privileges_option(*doctor, examined->elevation);
-  add_hosts_options(*doctor, examined->hosts)
-      ->excludes("--privileges");  // the launcher's words say what it runs as
+  auto* hosts = add_hosts_options(*doctor, examined->hosts)
+                    ->excludes("--privileges");  // the launcher's words say what it runs as
+  add_slurm_options(*doctor, examined->slurm)->excludes("--privileges")->excludes(hosts);
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");
