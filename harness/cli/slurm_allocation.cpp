@@ -232,7 +232,8 @@ void require_network(const HostList& hosts, const SlurmArguments& arguments) {
                   counted(hosts.hosts.size(), "node")));
 }
 
-std::optional<HostList> chosen_allocation(const SlurmArguments& arguments) {
+std::optional<HostList> chosen_allocation(const SlurmArguments& arguments,
+                                          std::optional<Elevation> elevation) {
   const auto job = current_slurm_job();
   if (!arguments.words) {
     if (job) {
@@ -247,7 +248,7 @@ std::optional<HostList> chosen_allocation(const SlurmArguments& arguments) {
     log::info("inside Slurm job " + printable(job->id) +
               ": its nodes are used, not those that --slurm asks for");
   }
-  auto list = look_at_allocation(*job, arguments.network);
+  auto list = look_at_allocation(*job, arguments.network, elevation.value_or(Elevation::none));
   std::vector<std::string> names;
   for (const auto& node : list.hosts) { names.push_back(node.name); }
   log::info("nodes of Slurm job " + printable(job->id), {{"nodes", printable(join(names, ", "))}});

@@ -25,8 +25,10 @@ CLI::Option* add_slurm_options(CLI::App& verb, SlurmArguments& arguments);
 /// salloc's words. Throws Error(usage) or Error(host_unable) for its other words.
 std::optional<int> run_in_allocation(const SlurmArguments& arguments, bool wait);
 
-/// The job's nodes where --slurm was given; else nothing, which is logged inside of a job.
-std::optional<HostList> chosen_allocation(const SlurmArguments& arguments);
+/// The job's nodes where --slurm was given, for host processes that are root in the way of --privileges
+/// (absent: none); else nothing, which is logged inside of a job.
+std::optional<HostList> chosen_allocation(const SlurmArguments& arguments,
+                                          std::optional<Elevation> elevation);
 
 /// Throws Error(usage) where several hosts have no network between them.
 void require_network(const HostList& hosts, const SlurmArguments& arguments);

@@ -173,12 +173,15 @@ std::optional<std::vector<int>> parse_number_list(std::string_view text) {
 std::map<std::string, AllocatedNode> parse_allocation(std::string_view text, const std::string& job,
                                                       const ExpandNodes& expand) {
   std::map<std::string, AllocatedNode> found;
-  bool is_ours = false, is_exclusive = false;
+  bool is_ours = false, is_exclusive = false, counts_gpus_over_all = false;
   // One record a job: the components of a heterogeneous job each have one.
   for (const auto& line : split(text, '\n')) {
     if (line.starts_with("JobId=")) { is_ours = value_in(line, "JobId") == job; }
     if (!is_ours) { continue; }
     if (value_in(line, "OverSubscribe") == "NO") { is_exclusive = true; }
+    if (value_in(line, "TresPerJob").value_or("").find("gpu") != std::string_view::npos) {
+      counts_gpus_over_all = true;
+    }
     const auto nodes = value_in(line, "Nodes");
     const auto cpus = value_in(line, "CPU_IDs");
     if (!nodes || !cpus) { continue; }
@@ -197,6 +200,13 @@ std::map<std::string, AllocatedNode> parse_allocation(std::string_view text, con
   if (found.empty()) {
     throw Error(reading, ErrorCode::host_unable,
                 fmt::format("job {} has no nodes (is it still running?): {}", job, excerpt(trim(text), 200)));
+  }
+  if (counts_gpus_over_all && found.size() > 1) {
+    throw Error(
+        reading, ErrorCode::host_unable,
+        fmt::format("job {} has its GPUs counted over all of its nodes, and srun starts nothing on one of "
+                    "them there (ask for --gpus-per-node)",
+                    job));
   }
   for (auto& [name, node] : found) { node.is_exclusive = is_exclusive; }
   return found;
@@ -218,7 +228,7 @@ void keep_allocated(vmctl::Inventory& inventory, const AllocatedNode& node, cons
   }
 }
 
-HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& network) {
+HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& network, Elevation elevation) {
   const ExpandNodes expand = [](const std::string& nodes) {
     std::vector<std::string> names;
     for (const auto& line : split(output_of({"scontrol", "show", "hostnames", nodes}), '\n')) {
@@ -228,6 +238,8 @@ HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& netwo
   };
   const auto nodes = parse_allocation(output_of({"scontrol", "show", "job", "-d", job.id}), job.id, expand);
   HostList list{launcher_words(KnownLauncher::slurm), {}};
+  if (elevation == Elevation::group) { list.launcher.emplace_back("--via-group-socket"); }
+  if (elevation == Elevation::sudo) { list.launcher.insert(list.launcher.end() - 1, {"sudo", "-n", "--"}); }
   for (const auto& name : expand(job.nodes)) {
     const auto found = nodes.find(name);
     if (found == nodes.end() || !is_host_name(name)) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "harness/hosts/elevation.h"
 #include "harness/scenario/host_list.h"
 #include "vmctl/api/inventory.h"
 
@@ -29,7 +30,7 @@ std::optional<SlurmJob> current_slurm_job();
 using ExpandNodes = std::function<std::vector<std::string>(const std::string&)>;
 
 /// Nodes by their names from what `scontrol show job -d JOB` prints, of Slurm 17 to 25. Throws
-/// Error(host_unable) where it has none of that job.
+/// Error(host_unable) where it has none of that job, or GPUs with which srun starts nothing on one node.
 std::map<std::string, AllocatedNode> parse_allocation(std::string_view text, const std::string& job,
                                                       const ExpandNodes& expand);
 
@@ -43,8 +44,9 @@ std::optional<std::vector<int>> parse_number_list(std::string_view text);
 void keep_allocated(vmctl::Inventory& inventory, const AllocatedNode& node, const std::string& host);
 
 /// The nodes of a job by their names, each with what the job has of it and that network, and the launcher
-/// `slurm`. Asks scontrol. Throws Error(host_unable) with its words.
-HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& network);
+/// `slurm`, by which a user's host process is root in that way. Asks scontrol. Throws Error(host_unable) with
+/// its words.
+HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& network, Elevation elevation);
 
 /// What it means that salloc, which was told to take nodes now or not at all, ended without any: busy, usage
 /// or host_unable, from its words.

@@ -95,6 +95,15 @@ class Slurm(unittest.TestCase):
         self.assertFalse([f for f in whole if f["id"] == "CPU-0" and f["found"].startswith("1 usable core")])
         self.assert_nothing_left()
 
+    def test_gpus_counted_over_all_nodes(self):
+        # srun makes no step of one node there.
+        done = virtrain("doctor", "--slurm", "-N2 --gpus=3", "--json")
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertIn("(ask for --gpus-per-node)", done.stderr)
+        # Of one node's job it takes the variables for options, which would be wrong as well.
+        done = virtrain("doctor", "--slurm", "-N1 -n1 --gpus=2 --gpus-per-task=2 --hint=nomultithread --mem-per-cpu=50", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_busy_nodes(self):
         with subprocess.Popen(["salloc", "-Q", "-N2", "-c2", "sleep", "60"]) as holder:
             wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
@@ -174,14 +183,10 @@ class Slurm(unittest.TestCase):
             socket = ["test", "-S", "/run/virtrain-host.socket"]
             wait_for("the socket", lambda: subprocess.run([*slurm_rig.in_node("n1"), *socket], check=False).returncode == 0)
             subprocess.run([*slurm_rig.in_node("n1"), "chmod", f"{MODE_OF_USERS_SOCKET:o}", "/run/virtrain-host.socket"], check=True)
-            hosts = SCRATCH / "hosts.yaml"
-            words = ["srun", "--overlap", "-N1", "-n1", "-w", "{host}", "--unbuffered", "virtrain-host", "--via-group-socket"]
-            hosts.write_text(json.dumps({"launcher": words, "hosts": ["n1"]}))
             as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-            salloc = ["salloc", "-Q", "-N1", "-w", "n1", "-c1"]
-            command = [VIRTRAIN, "doctor", "--hosts", str(hosts), "--json"]
+            command = [VIRTRAIN, "doctor", "--slurm", "-w n1 -c1", "--privileges", "group", "--json"]
             environment = {**os.environ, "HOME": "/nonexistent"}
-            done = subprocess.run([*as_nobody, *salloc, *command], capture_output=True, text=True, timeout=120, check=False, env=environment)
+            done = subprocess.run([*as_nobody, *command], capture_output=True, text=True, timeout=120, check=False, env=environment)
             self.assertEqual(done.returncode, 0, done.stderr)
             findings = json.loads(done.stdout)
             cores = [f["found"] for f in findings if f["id"] == "CPU-0" and f["status"] != "skipped"]

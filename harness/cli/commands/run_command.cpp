@@ -159,7 +159,7 @@ void run(RunArguments& arguments, Cli& cli) {
     cli.exit_status = *status;
     return;
   }
-  if (auto hosts = chosen_allocation(arguments.slurm)) {
+  if (auto hosts = chosen_allocation(arguments.slurm, options.elevation)) {
     require_network(*hosts, arguments.slurm);
     set_hosts(scenario, std::move(*hosts));
   }

@@ -35,8 +35,9 @@ Nodes recorded(const std::string& name, const std::string& job) {
 using Numbers = std::vector<int>;
 
 TEST_CASE("nodes of a Slurm job, as scontrol of 22.05 prints them") {
-  CHECK(recorded("22.05-gpus-over-two.txt", "1") ==
-        Nodes{{"n1", {"1", {0}, Numbers{0, 1}, 0, false}}, {"n2", {"1", {0}, Numbers{0}, 0, false}}});
+  CHECK(recorded("22.05-gpus-per-node.txt", "1") ==
+        Nodes{{"n1", {"1", {0}, Numbers{0}, 0, false}}, {"n2", {"1", {0}, Numbers{0}, 0, false}}});
+  CHECK_THROWS_WITH(recorded("22.05-gpus-over-two.txt", "1"), Contains("(ask for --gpus-per-node)"));
   CHECK(recorded("22.05-exclusive.txt", "2") ==
         Nodes{{"n1", {"2", {0, 1}, Numbers{0, 1}, 0, true}}, {"n2", {"2", {0, 1}, Numbers{0, 1}, 0, true}}});
   CHECK_THROWS_WITH(recorded("22.05-exclusive.txt", "3"), Contains("job 3 has no nodes"));

@@ -497,7 +497,9 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
     return;
   }
   auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
-  if (auto allocated = chosen_allocation(arguments.slurm)) { hosts = std::move(*allocated); }
+  if (auto allocated = chosen_allocation(arguments.slurm, arguments.elevation)) {
+    hosts = std::move(*allocated);
+  }
   if (!hosts.hosts.empty()) { return examine_hosts(hosts, scenario, arguments, cli); }
   if (!arguments.record.empty()) {
     open_host("/", arguments.elevation)
@@ -536,7 +538,7 @@ void add_doctor_command(Cli& cli) {
   add_privileges_option(*doctor, examined->elevation);
   auto* hosts = add_hosts_options(*doctor, examined->hosts)
                     ->excludes("--privileges");  // the launcher's words say what it runs as
-  add_slurm_options(*doctor, examined->slurm)->excludes("--privileges")->excludes(hosts);
+  add_slurm_options(*doctor, examined->slurm)->excludes(hosts);
   doctor->add_flag("--devices", examined->devices,
                    "List GPUs, RDMA adapters and NVSwitches instead: IOMMU group, link, driver, "
                    "who uses them, how a VM can get them");
