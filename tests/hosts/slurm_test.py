@@ -144,6 +144,16 @@ class Slurm(unittest.TestCase):
         self.assertRegex(said, r"(?m)^[1-9]\d+$")
         self.assertIn("its nodes are used, not those that --slurm asks for", said)
 
+    def test_a_plan_has_only_the_cores_of_the_job(self):
+        two = {"name": "two-each", "tenants": [{"nodes": 4, "per_host": 2}]}
+        words = ["plan", scenario("four", cases=[two]), "--slurm-network", "vxlan:eth0", "--slurm"]
+        enough = virtrain(*words, "-N2 -c2")
+        self.assertEqual(enough.returncode, 0, enough.stderr)
+        self.assertIn("n1", enough.stdout)
+        short = virtrain(*words, "-N2 -c1")
+        self.assertEqual(short.returncode, 4, short.stdout + short.stderr)
+        self.assertIn("core", short.stderr)
+
     def test_run_over_both_nodes(self):
         done = virtrain("run", scenario("both"), "--slurm", "-N2 -c2 --exclusive", "--slurm-network", "vxlan:eth0")
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)

@@ -15,6 +15,7 @@
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/scenario_arguments.h"
 #include "harness/cli/shipped_scenarios.h"
+#include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/preflight.h"
 #include "harness/hosts/named_host.h"
 #include "harness/plan/device_demand.h"
@@ -32,6 +33,7 @@ struct PlanArguments {
   ScenarioArguments scenario;
   std::vector<std::string> inventories;  ///< folders, or "NAME=FOLDER" each; empty: what answers now
   HostsArguments hosts;
+  SlurmArguments slurm;
   std::filesystem::path database;
   results::Format format = results::Format::table;
   bool xml = false;
@@ -140,9 +142,16 @@ void say_what_that_host_lacks(vmctl::HostLooks& host, const Scenario& scenario, 
   }
 }
 
-void print_plan(const PlanArguments& arguments) {
+void print_plan(const PlanArguments& arguments, Cli& cli) {
   auto scenario = load(arguments.scenario);
+  if (const auto status = run_in_allocation(arguments.slurm, false)) {
+    cli.exit_status = *status;
+    return;
+  }
   take_hosts(arguments.hosts, scenario);
+  if (auto hosts = chosen_allocation(arguments.slurm, std::nullopt)) {
+    set_hosts(scenario, std::move(*hosts));
+  }
   const auto opened = open_planned(arguments, scenario);
   const auto& hosts = opened.hosts;
   const auto rooms = plan_hosts(hosts, scenario);
@@ -216,7 +225,8 @@ void add_scenario_commands(Cli& cli) {
                        ->check(not_empty())
                        ->expected(1)
                        ->take_all();
-  add_hosts_options(*plan, arguments->hosts)->excludes(recorded);
+  auto* hosts = add_hosts_options(*plan, arguments->hosts)->excludes(recorded);
+  add_slurm_options(*plan, arguments->slurm)->excludes(recorded)->excludes(hosts);
   plan->add_option("--format", arguments->format, "table or json")
       ->transform(
           name_of<results::Format>({{"table", results::Format::table}, {"json", results::Format::json}}));
@@ -228,7 +238,7 @@ void add_scenario_commands(Cli& cli) {
       "Examples:\n  virtrain plan scenarios/quickstart.yaml\n  virtrain plan scenarios/dell-r750xa.yaml "
       "--inventory r750xa --format json\n  virtrain plan weak-scaling-hosts --inventory gpu-a=a --inventory "
       "gpu-b=b");
-  plan->callback([arguments] { print_plan(*arguments); });
+  plan->callback([arguments, &cli] { print_plan(*arguments, cli); });
 
   auto* shipped =
       cli.app.add_subcommand("scenarios", "List the scenarios that ship, which run takes by name");
