@@ -35,14 +35,14 @@ constexpr std::size_t most_said_bytes = 16384;
 /// Where the command in the allocation finds the pipe for its number, and our standard error: a shell names
 /// descriptors of one digit only.
 constexpr int number_fd = 8, error_fd = 9;
-/// What salloc starts. Until it is the command, its standard error is salloc's.
+/// salloc starts it. Until it is the command, its standard error is salloc's.
 constexpr const char* start =
     "export VIRTRAIN_OWN_JOB=$SLURM_JOB_ID; echo $$ >&8; exec 8>&- 2>&9 9>&-; exec \"$0\" \"$@\"";
 
 /// In front of what went wrong.
 constexpr std::string_view error_mark = "error: ";
 
-/// What salloc says went wrong; where it marks nothing so, all that it said.
+/// The lines of salloc that say what went wrong; where it marks none so, all lines.
 std::string complaints_in(const std::string& said) {
   std::vector<std::string> found;
   for (const auto& line : split(said, '\n')) {
@@ -50,7 +50,7 @@ std::string complaints_in(const std::string& said) {
     if (at != std::string::npos) { found.push_back(line.substr(at + error_mark.size())); }
   }
   const auto words = excerpt(found.empty() ? std::string(trim(said)) : join(found, "; "), 400);
-  return words.empty() ? "it said nothing" : words;
+  return words.empty() ? "no message" : words;
 }
 
 struct Pipe {

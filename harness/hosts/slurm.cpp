@@ -259,7 +259,7 @@ ErrorCode meaning_of_refusal(std::string_view said) {
   if (has("option") || has("usage:") || has("invalid numeric value") || has("invalid --")) {
     return ErrorCode::usage;
   }
-  // Of slurm_errno: what another time may be otherwise.
+  // Slurm's words for what may be otherwise at another time.
   for (const auto* words :
        {"requested nodes are busy", "unable to allocate resources: connection timed out",
         "immediate execution impossible", "required node not available", "temporarily unavailable"}) {

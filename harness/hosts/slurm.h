@@ -48,8 +48,8 @@ void keep_allocated(vmctl::Inventory& inventory, const AllocatedNode& node, cons
 /// its words.
 HostList look_at_allocation(const SlurmJob& job, const vmctl::HostNetwork& network, Elevation elevation);
 
-/// What it means that salloc, which was told to take nodes now or not at all, ended without any: busy, usage
-/// or host_unable, from its words.
+/// Tells from salloc's words why it ended without nodes when it was to take them now or not at all: busy,
+/// usage or host_unable.
 ErrorCode meaning_of_refusal(std::string_view said);
 
 /// Whether the words for salloc say how long to wait for nodes.

@@ -14,7 +14,7 @@ namespace virtrain::harness {
 template <typename Value>
 using ByHost = std::map<std::string, Value>;
 
-/// What a job of Slurm's has of one of its nodes.
+/// The part of a node that a job of Slurm's has.
 struct AllocatedNode {
   std::string job;
   std::vector<int> cpus = {};  ///< by Slurm's own numbers, which need not be the kernel's

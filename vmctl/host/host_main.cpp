@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
     log::configure(log::Format::text, options.level);
     if (options.is_relay) {
       ignore_broken_pipes();
-      relay_to_group_socket();
+      relay_to_group_socket(STDIN_FILENO, STDOUT_FILENO);
     }
     coordinator_user();  // while standard input is what it was
     if (works_for_another() && options.root != "/") {

@@ -41,7 +41,7 @@ void copy_bytes(int from, int to) {
 
 }  // namespace
 
-void relay_to_group_socket() {
+void relay_to_group_socket(int in, int out) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) { ::signal(signal, SIG_IGN); }
   const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -50,11 +50,11 @@ void relay_to_group_socket() {
   if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     throw errno_error(std::string("connect to ") + group_socket, errno);
   }
-  std::thread requests([&socket] {
-    copy_bytes(STDIN_FILENO, socket.get());
+  std::thread requests([&socket, in] {
+    copy_bytes(in, socket.get());
     ::shutdown(socket.get(), SHUT_WR);
   });
-  copy_bytes(socket.get(), STDOUT_FILENO);
+  copy_bytes(socket.get(), out);
   // It may wait for a coordinator that says no more.
   ::_exit(0);
 }
