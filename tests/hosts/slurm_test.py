@@ -21,7 +21,15 @@ SCRATCH = pathlib.Path("/run/test")  # the rig's own
 MODE_OF_USERS_SOCKET = 0o666
 
 
-def virtrain(*words, **more):
+def wait_for_idle_nodes():
+    """The last job may still be completing, and its nodes busy with that."""
+    listing = ["sinfo", "-hN", "-o", "%T"]
+    wait_for("idle nodes", lambda: subprocess.run(listing, capture_output=True, text=True, check=True).stdout.split() == ["idle"] * 2)
+
+
+def virtrain(*words, busy=False, **more):
+    if not busy:
+        wait_for_idle_nodes()
     return subprocess.run([VIRTRAIN, *words], capture_output=True, text=True, timeout=300, check=False, **more)
 
 
@@ -105,10 +113,11 @@ class Slurm(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_busy_nodes(self):
+        wait_for_idle_nodes()
         with subprocess.Popen(["salloc", "-Q", "-N2", "-c2", "sleep", "60"]) as holder:
             wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
             started = time.monotonic()
-            done = virtrain("doctor", "--slurm", "-N1 -c2")
+            done = virtrain("doctor", "--slurm", "-N1 -c2", busy=True)
             self.assertEqual(done.returncode, 75, done.stderr)
             self.assertIn("Requested nodes are busy", done.stderr)
             self.assertLess(time.monotonic() - started, 5)
@@ -163,6 +172,7 @@ class Slurm(unittest.TestCase):
     def begin(self, name):
         """A long run over both nodes, whose ranks train."""
         words = [VIRTRAIN, "run", scenario(name, steps=100000), "--slurm", "-N2 -c2 --exclusive", "--slurm-network", "vxlan:eth0"]
+        wait_for_idle_nodes()
         run = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.addCleanup(run.kill)
         with contextlib.suppress(TimeoutError):
@@ -193,6 +203,7 @@ class Slurm(unittest.TestCase):
             socket = ["test", "-S", "/run/virtrain-host.socket"]
             wait_for("the socket", lambda: subprocess.run([*slurm_rig.in_node("n1"), *socket], check=False).returncode == 0)
             subprocess.run([*slurm_rig.in_node("n1"), "chmod", f"{MODE_OF_USERS_SOCKET:o}", "/run/virtrain-host.socket"], check=True)
+            wait_for_idle_nodes()
             as_nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
             command = [VIRTRAIN, "doctor", "--slurm", "-w n1 -c1", "--privileges", "group", "--json"]
             environment = {**os.environ, "HOME": "/nonexistent"}
