@@ -123,7 +123,7 @@ void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {
     try {
       of(hosts_[i], [&](Host& host) { host.acquire(wanted); });
     } catch (const Error& error) {
-      // What was taken goes back, so that two runs do not wait for each other's.
+      // The hosts that were taken go back, so that two runs do not wait for each other.
       for (std::size_t taken = 0; taken < i; ++taken) {
         of(hosts_[taken], [&](Host& host) {
           host.end(true);

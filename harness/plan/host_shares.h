@@ -23,7 +23,7 @@ HostShares share_nodes(const Case& wanted, const std::vector<std::string>& hosts
 /// there.
 Plan part_of_host(Plan plan, const std::string& host);
 
-/// What a plan over several hosts cannot have, a sentence each.
+/// Features that a plan over several hosts cannot have, a sentence each.
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario);
 
 /// The names of the hosts on which the plan has nodes.

@@ -12,7 +12,7 @@
 namespace virtrain::harness {
 namespace {
 
-/// What each host has of its own.
+/// Facts that each host has of its own.
 bool is_of_one_host(const std::string& field) {
   return field == "hostname" || field == "boot_id" || field == "gpu_uuid";
 }

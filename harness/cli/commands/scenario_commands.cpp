@@ -64,7 +64,7 @@ std::optional<std::pair<std::string, std::string>> named_inventory(const std::st
 void require_folder(const std::string& folder) {
   if (std::filesystem::is_directory(folder)) { return; }
   throw Error("read --inventory", ErrorCode::usage,
-              excerpt(folder, 4096) + " is no folder (virtrain doctor --record DIR makes one)");
+              excerpt(folder, 4096) + " is not a folder (virtrain doctor --record DIR makes one)");
 }
 
 PlannedHosts recorded_hosts(const std::vector<std::string>& inventories) {

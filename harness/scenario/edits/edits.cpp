@@ -227,6 +227,11 @@ std::string two_arm_scenario(const std::string& text, const TwoArms& wanted) {
   if (document["isolation"].IsDefined()) {
     refuse("the scenario has isolation, whose neighbours set the arms");
   }
+  if (document["hosts"].IsDefined()) {
+    refuse(
+        "the scenario ran on the hosts that it names, and this would run on one machine (run both states "
+        "with run --hosts, and compare them)");
+  }
   if (!wanted.case_key.point.empty()) {
     refuse(
         fmt::format("{} is a point of a sweep (write a scenario of this point)", excerpt(wanted.case_name)));

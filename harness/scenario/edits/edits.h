@@ -48,7 +48,7 @@ struct TwoArms {
 };
 
 /// The text of that scenario, made from a sound one that has the case and the arm. Error(usage) where it
-/// cannot be made: isolation, a point of a sweep, no such case or arm.
+/// cannot be made: isolation, several hosts, a point of a sweep, no such case or arm.
 std::string two_arm_scenario(const std::string& text, const TwoArms& wanted);
 
 /// Changes of a scenario that a command line asks for.
