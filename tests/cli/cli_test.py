@@ -105,6 +105,8 @@ class Usage(CommandLine):
         scenario = SCENARIOS / "quickstart.yaml"
         for words in [("frobnicate",), ("run",), ("plan", scenario, "--frobnicate"), ("plan", scenario, "--format", "xml"),
                       ("list", "--format", "yaml"), ("plan", scenario, "--inventory", "/nonexistent"),
+                      ("plan", scenario, "--inventory", "a=/", "--inventory", "/"), ("plan", scenario, "--inventory", "a=/", "--inventory", "a=/"),
+                      ("plan", scenario, "--inventory", "a=/", "--hosts", "a"),
                       ("--log-format", "xml", "schema"), ("run", "-", "--quiet", "--format", "json"),
                       ("import", scenario, "--precision", "fp17"), ("reproduce", "dell-r750xa", "--inventory", SCENARIOS),
                       ("export", "--view", "v_rank"), ("export", "--format", "prometheus", "--view", "v_rank"),
@@ -386,6 +388,21 @@ class Plan(CommandLine):
         self.assertIn("1 trial, 0 VM boots", result.out)
         self.assertIn("valid: 1 case, 1 arm, 1 pair\n", self.succeed("validate", "-", stdin=small_scenario()).out)
         self.assertIn("<stdin>:1:1: ", virtrain("validate", "-", stdin="[]").err)
+
+    def test_a_plan_over_two_recorded_hosts(self):
+        """Nodes go to both, each with that host's cores; what one of them lacks is said of it."""
+        folder = pathlib.Path(__file__).parent.parent / "data/inventory/two-nodes"
+        both = ["--inventory", f"b={folder}", "--inventory", f"a={folder}"]
+        text = json.dumps({"name": "hosts", "workload": {"batch_size": 2}, "guest": {"vcpus": 2, "memory": "768MiB"}, "arms": ["bare_metal", "vm"], "pairs": 2,
+                           "cases": [{"name": "weak", "scale": {"nodes": [1, 2], "per_host": 1}}]})
+        trials = self.succeed("plan", "-", *both, "--format", "json", stdin=text).json()["trials"]
+        nodes = trials[-1]["tenants"][0]["nodes"]
+        self.assertEqual([(node["host"], node["hostname"]) for node in nodes], [("a", "t1n1"), ("b", "t1n2")])
+        self.assertEqual(nodes[0]["cores"], nodes[1]["cores"])
+        self.assertIn("on hosts a, b", self.succeed("plan", "-", *both, stdin=text).out)
+        refused = virtrain("plan", "-", *both, stdin=text.replace("[1, 2]", "[1, 4]"))
+        self.assertEqual(refused.status, 4)
+        self.assertIn("4 nodes with 1 on each host need 4 hosts, there are 2", refused.err)
 
     def test_a_recorded_host(self):
         folder = pathlib.Path(__file__).parent.parent / "data/inventory/two-nodes"

@@ -36,6 +36,18 @@ std::string stored_text(const std::string& workload, const std::string& guest, c
 
 }  // namespace
 
+TEST_CASE("the launcher of a stored scenario's hosts has to be confirmed, and no bisection runs it elsewhere") {
+  const auto text = stored_text("", "", "") +
+                    "hosts: {launcher: [sh, -c, 'id >&2', \"{host}\"], hosts: [{name: a}]}\n";
+  std::vector<std::string> words;
+  for (const auto& one : settings_to_confirm(decode_scenario(text, "scenario"))) {
+    words.push_back(words_of(one));
+  }
+  CHECK(words == std::vector<std::string>{"hosts.launcher: sh -c id >&2 {host}", "hosts.hosts: a"});
+  CHECK_THROWS_WITH(two_arm_scenario(text, {"bisect", "", "one", "vm", {}, {0}, 3}),
+                    test::Contains("the hosts that it names"));
+}
+
 TEST_CASE("what a stored scenario sets for processes and names of this host has to be confirmed") {
   using Words = std::vector<std::string>;
   const Setting edited{"workload.env.X", "1", "2"}, threads{"workload.threads", "1", "2"};
