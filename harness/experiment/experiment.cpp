@@ -99,12 +99,22 @@ asio::awaitable<bool> acquire(RunContext& context, const ExperimentOptions& opti
   }
 }
 
+/// mpirun of one node starts its daemons on the others, which must be of its own version.
+void require_one_mpi(const ByHost<HostFacts>& facts) {
+  for (const auto& difference : differences_of(facts)) {
+    if (difference.field != "open_mpi") { continue; }
+    throw Error("begin a run over several hosts", ErrorCode::host_unable,
+                to_sentence(difference) + " (install one version of Open MPI on all)");
+  }
+}
+
 /// False if a stop came before the host's resources were free: nothing has begun then.
 asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec& run,
                                        const ExperimentOptions& options) {
   co_await context.hosts.ask(&RunHosts::begin, run);
   if (!co_await acquire(context, options)) { co_return false; }
   const auto facts = co_await context.hosts.ask(&RunHosts::fingerprints);
+  require_one_mpi(facts);
   const auto record = experiment_record(context.scenario, context.plan, options, context.experiment, facts);
   for (auto [host, said] : facts) { context.boot_ids.insert(said["boot_id"]); }
   if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {

@@ -277,6 +277,7 @@ std::map<std::string, std::string> host_fingerprint() {
   add_if_known(facts, "product", dmi("product_name"));
   add_if_known(facts, "governor", read_value("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"));
   add_if_known(facts, "smt", read_value("/sys/devices/system/cpu/smt/control"));
+  add_if_known(facts, "driver", read_value("/sys/module/nvidia/version"));
   add_if_known(facts, "vgpu_scheduler", vgpu_scheduler_words(kernel_log().value_or("")));
   add_if_known(facts, "command_line", read_value("/proc/cmdline"));
   auto libvirt = version_of({"libvirtd", "--version"});

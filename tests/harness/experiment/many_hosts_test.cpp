@@ -153,6 +153,15 @@ TEST_CASE("the link to one host is cut: the others remove their part, and what h
   }
 }
 
+TEST_CASE("hosts with two versions of Open MPI are refused before anything is stored") {
+  Cluster cluster(2);
+  for (const auto& fake : cluster.fakes) { fake->set_fact("open_mpi", "4.1.4"); }
+  cluster.fakes[1]->set_fact("open_mpi", "5.0.7");
+  CHECK_THROWS_WITH(cluster.run(Cluster::scenario(2, 1)),
+                    Contains("host-02: open_mpi is 5.0.7, elsewhere 4.1.4 (install one version"));
+  CHECK(cluster.store().list_experiments().empty());
+}
+
 TEST_CASE("hosts that run VMs in different ways make no image together") {
   Cluster cluster(2);
   cluster.fakes[1]->set_virtualization(Virtualization::tcg);
