@@ -18,10 +18,10 @@ using Shares = std::vector<std::vector<std::int64_t>>;
 
 /// A tenant of so many nodes.
 Tenant tenant(std::int64_t nodes) {
-  Tenant one;
-  one.name = "trainer";
-  one.nodes = nodes;
-  return one;
+  Tenant made;
+  made.name = "trainer";
+  made.nodes = nodes;
+  return made;
 }
 
 Case case_of(std::vector<Tenant> tenants) {
@@ -51,8 +51,8 @@ std::vector<PlanHost> hosts(const std::vector<std::string>& names) {
 /// "t1n1 a", "t1n2 b" of a placement.
 std::vector<std::string> places(const Placement& placement) {
   std::vector<std::string> all;
-  for (const auto& one : placement.tenants) {
-    for (const auto& node : one.nodes) { all.push_back(node.hostname + " " + node.host); }
+  for (const auto& placed : placement.tenants) {
+    for (const auto& node : placed.nodes) { all.push_back(node.hostname + " " + node.host); }
   }
   return all;
 }
@@ -113,7 +113,7 @@ TEST_CASE("a plan over hosts numbers a tenant's nodes over all of them, and each
 
 TEST_CASE("the same device address on two hosts is two devices") {
   auto two = hosts({"a", "b"});
-  for (auto& one : two) {
+  for (auto& room : two) {
     vmctl::HostDevice device;
     device.function.address = "0000:65:00.0";
     device.function.vendor = "0x10de";
@@ -121,7 +121,7 @@ TEST_CASE("the same device address on two hosts is two devices") {
     device.function.iommu_group_members = {"0000:65:00.0"};
     device.device_class = vmctl::DeviceClass::gpu;
     device.mechanism = vmctl::Mechanism::passthrough;
-    one.inventory.devices = {device};
+    room.inventory.devices = {device};
   }
   const auto scenario = scenario_of("[{name: two, tenants: [{nodes: 2, gpus_per_node: 1}]}]",
                                     "devices: {kind: passthrough, select: {vendor: 0x10de}}\n");
@@ -174,8 +174,8 @@ TEST_CASE("addresses between hosts are those of the experiment, and on one host 
   give_addresses(plan, "20261120t083012-7f3a2b");
   give_addresses(other, "20261120t083013-1d2c3b");
   std::set<std::string> addresses, macs;
-  for (const auto* one : {&plan, &other}) {
-    for (const auto& placed : one->placements.at(0).tenants) {
+  for (const auto* each : {&plan, &other}) {
+    for (const auto& placed : each->placements.at(0).tenants) {
       std::set<std::string> networks;
       for (const auto& node : placed.nodes) {
         CHECK(node.address.ends_with("/22"));
