@@ -36,9 +36,10 @@ std::string stored_text(const std::string& workload, const std::string& guest, c
 
 }  // namespace
 
-TEST_CASE("the launcher of a stored scenario's hosts has to be confirmed, and no bisection runs it elsewhere") {
-  const auto text = stored_text("", "", "") +
-                    "hosts: {launcher: [sh, -c, 'id >&2', \"{host}\"], hosts: [{name: a}]}\n";
+TEST_CASE(
+    "the launcher of a stored scenario's hosts has to be confirmed, and no bisection runs it elsewhere") {
+  const auto text =
+      stored_text("", "", "") + "hosts: {launcher: [sh, -c, 'id >&2', \"{host}\"], hosts: [{name: a}]}\n";
   std::vector<std::string> words;
   for (const auto& one : settings_to_confirm(decode_scenario(text, "scenario"))) {
     words.push_back(words_of(one));

@@ -60,13 +60,13 @@ struct Cluster {
     return make_plan(scenario, rooms);
   }
 
-  static Scenario scenario(std::size_t tenants, int pairs) {
+  static Scenario scenario(std::size_t tenants, int pairs, const std::string& arms = "[vm]") {
     std::string all;
     for (std::size_t t = 0; t < tenants; ++t) { all += std::string(t == 0 ? "" : ", ") + "{nodes: 1}"; }
     return decode_scenario(
         "name: many\nworkload: {batch_size: 4, image_size: 32, warmup_steps: 0, steps: 4, display_every: 1}\n"
         "guest: {vcpus: 1, memory: 512MiB}\ncases: [{name: one-each, tenants: [" +
-            all + "]}]\narms: [vm]\npairs: " + std::to_string(pairs) + "\n",
+            all + "]}]\narms: " + arms + "\npairs: " + std::to_string(pairs) + "\n",
         "many.yaml");
   }
 
@@ -108,7 +108,7 @@ struct Cluster {
 TEST_CASE("an experiment over three hosts has each node on its own, and says which") {
   Cluster cluster(3);
   cluster.fakes[1]->set_fact("kernel", "6.12.0");
-  cluster.run(Cluster::scenario(3, 2));
+  cluster.run(Cluster::scenario(3, 1, "[bare_metal, vm]"));
   CHECK(cluster.statuses() == std::vector<Status>(2, Status::finished));
   for (const auto& fake : cluster.fakes) {
     CHECK(fake->left().empty());

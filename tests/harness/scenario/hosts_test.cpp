@@ -171,7 +171,7 @@ TEST_CASE("hosts of a scenario are refused where they stand") {
              StartsWith("x.yaml:6:8: hosts: 'h.yaml' is a file, and this text comes from no folder"));
 }
 
-TEST_CASE("--hosts has names or a file, and comes before the scenario's hosts") {
+TEST_CASE("option --hosts has names or a file, and comes before the scenario's hosts") {
   const TemporaryFolder folder;
   std::ofstream(folder.path / "h.yaml") << two_hosts;
   const auto by_name = hosts_of("gpu-b,gpu-a");
