@@ -183,7 +183,7 @@ std::vector<Finding> FakeHost::examine_devices(const std::optional<std::vector<v
 
 vmctl::Privileges FakeHost::privileges() {
   enter("privileges");
-  return {.is_root = true};
+  return {"", "", true};
 }
 
 std::string FakeHost::lacks_user_namespaces() {
