@@ -14,6 +14,7 @@ template <typename Items, typename Work>
 auto at_once(Items& items, Work&& work) {
   using Result = std::invoke_result_t<Work&, decltype(*std::begin(items))>;
   std::vector<std::future<Result>> running;
+  running.reserve(std::size(items));
   const bool alone = std::size(items) == 1;  // which needs no thread
   for (auto& item : items) {
     running.push_back(std::async(alone ? std::launch::deferred : std::launch::async,
@@ -24,6 +25,7 @@ auto at_once(Items& items, Work&& work) {
     for (auto& one : running) { one.get(); }
   } else {
     std::vector<Result> results;
+    results.reserve(running.size());
     for (auto& one : running) { results.push_back(one.get()); }
     return results;
   }

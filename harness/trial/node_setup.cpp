@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/files/reading.h"
+#include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/guest_gpus.h"

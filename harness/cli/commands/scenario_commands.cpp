@@ -1,13 +1,18 @@
 #include <fmt/ostream.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iostream>
+#include <map>
+#include <optional>
 
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
+#include "common/text/text.h"
 #include "common/text/units.h"
+#include "common/text/wrap.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
