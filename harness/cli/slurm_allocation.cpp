@@ -105,6 +105,7 @@ class Salloc {
     posix_spawnattr_setsigmask(&attributes, &before_);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (auto& word : words) { argv.push_back(word.data()); }
     argv.push_back(nullptr);
     const int failed = ::posix_spawnp(&pid_, argv[0], &actions, &attributes, argv.data(), environ);

@@ -349,7 +349,7 @@ Removal RunHosts::remove(NodeGroupId group) {
       part.left.emplace_back(error.what());
     }
     for (auto& words : part.left) {
-      if (!alone) { words = member.name + ": " + words; }
+      if (!alone) { words.insert(0, member.name + ": "); }
     }
     return part;
   });

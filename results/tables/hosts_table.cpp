@@ -83,6 +83,7 @@ std::string note_of(const std::vector<const HostRow*>& hosts) {
   const auto by_rate = [](const HostRow* a, const HostRow* b) { return a->rate < b->rate; };
   const auto [slowest, fastest] = std::ranges::minmax_element(hosts, by_rate);
   std::vector<double> rates;
+  rates.reserve(hosts.size());
   for (const auto* host : hosts) { rates.push_back(host->rate); }
   const auto interval = interval_of_mean(rates, 0.95);
   return fmt::format(
