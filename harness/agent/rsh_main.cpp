@@ -3,18 +3,16 @@
 // no daemon.
 
 #include <fmt/format.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
+#include "common/system/local_socket.h"
 #include "common/text/text.h"
 #include "harness/agent/messages.h"
 #include "harness/agent/rsh_socket.h"
@@ -31,14 +29,7 @@ const char* variable(const char* name) {
 
 UniqueFd connect_to_agent() {
   const char* path = variable(harness::rsh_socket_variable);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path, sizeof address.sun_path - 1);
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    throw errno_error(std::string("connect to the agent at ") + path, errno);
-  }
-  return socket;
+  return connect_to_local_socket(path, std::string("connect to the agent at ") + path);
 }
 
 void write_all(int fd, std::string_view bytes) {

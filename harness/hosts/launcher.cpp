@@ -1,17 +1,15 @@
 #include "harness/hosts/launcher.h"
 
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <csignal>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/error.h"
+#include "common/system/local_socket.h"
 #include "common/system/log.h"
 #include "common/system/programs.h"
 #include "common/system/subprocess.h"
@@ -100,14 +98,7 @@ HostProcess start_launcher(const std::vector<std::string>& words, const std::str
 }
 
 UniqueFd connect_to_group_socket() {
-  UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, group_socket, sizeof address.sun_path - 1);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    throw errno_error(std::string("connect to ") + group_socket, errno);
-  }
-  return socket;
+  return connect_to_local_socket(vmctl::group_socket, std::string("connect to ") + vmctl::group_socket);
 }
 
 }  // namespace virtrain::harness

@@ -1,18 +1,15 @@
 #include "vmctl/host/relay.h"
 
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <string>
 #include <thread>
 
-#include "common/error.h"
-#include "common/files/unique_fd.h"
+#include "common/system/local_socket.h"
 #include "vmctl/api/group_socket.h"
 
 namespace virtrain::vmctl {
@@ -43,13 +40,7 @@ void copy_bytes(int from, int to) {
 
 void relay_to_group_socket(int in, int out) {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) { ::signal(signal, SIG_IGN); }
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, group_socket, sizeof address.sun_path - 1);
-  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    throw errno_error(std::string("connect to ") + group_socket, errno);
-  }
+  const auto socket = connect_to_local_socket(group_socket, std::string("connect to ") + group_socket);
   std::thread requests([&socket, in] {
     copy_bytes(in, socket.get());
     ::shutdown(socket.get(), SHUT_WR);
