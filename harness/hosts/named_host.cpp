@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <future>
 #include <optional>
 #include <utility>
 
@@ -13,7 +12,9 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/hosts/at_once.h"
 #include "harness/hosts/host_client.h"
+#include "harness/scenario/decode/hosts.h"
 
 namespace virtrain::harness {
 namespace {
@@ -25,16 +26,19 @@ constexpr std::size_t longest_reason = 2500;
 
 /// A host that answers, or the Error in which its start ended.
 struct Attempt {
-  std::unique_ptr<vmctl::Host> host;
-  std::optional<Error> error;
+  std::vector<std::string> words;  ///< of the launcher
+  std::unique_ptr<vmctl::Host> host = {};
+  std::optional<Error> error = {};
 };
 
-Attempt attempt(const std::vector<std::string>& words, const ListedHost& listed) {
+Attempt attempt(std::vector<std::string> words, const ListedHost& listed) {
+  Attempt tried{std::move(words)};
   try {
-    auto process = start_launcher(words, listed.name);
+    auto process = start_launcher(tried.words, listed.name);
     process.allocated = listed.allocated;
-    return {host_client(std::move(process)), {}};
-  } catch (const Error& error) { return {nullptr, error}; }
+    tried.host = host_client(std::move(process));
+  } catch (const Error& error) { tried.error = error; }
+  return tried;
 }
 
 /// The folder of that host in which the launcher's words have virtrain-host; empty: it is found elsewhere.
@@ -72,7 +76,7 @@ std::string reason(const std::string& name, const std::vector<std::string>& word
 
 std::vector<std::string> launch_words(const std::vector<std::string>& launcher, const std::string& host,
                                       const HostRequest& request) {
-  constexpr std::string_view placeholder = "{host}";
+  constexpr std::string_view placeholder = host_placeholder;
   std::vector<std::string> words;
   for (auto word : launcher) {
     if (word == program_name) { word = sibling_program(program_name).string(); }
@@ -92,22 +96,19 @@ std::vector<NamedHost> open_hosts(const HostList& list, const HostRequest& reque
     throw Error("start virtrain-host on several hosts", ErrorCode::usage,
                 "a launcher starts it on hosts that are there, not on recorded ones");
   }
-  std::vector<std::vector<std::string>> words;
-  std::vector<std::future<Attempt>> attempts;
-  for (const auto& host : list.hosts) {
-    words.push_back(launch_words(list.launcher, host.name, request));
-    attempts.push_back(std::async(std::launch::async, attempt, words.back(), host));
-  }
+  auto attempts = at_once(list.hosts, [&](const ListedHost& host) {
+    return attempt(launch_words(list.launcher, host.name, request), host);
+  });
   std::vector<NamedHost> opened;
   std::vector<std::string> refused, unreachable;
   for (std::size_t i = 0; i < attempts.size(); ++i) {
-    auto tried = attempts[i].get();
+    auto& tried = attempts[i];
     const auto& listed = list.hosts[i];
     if (tried.host) {
       opened.push_back({listed.name, listed.network, std::move(tried.host)});
       continue;
     }
-    const auto why = reason(listed.name, words[i], *tried.error);
+    const auto why = reason(listed.name, tried.words, *tried.error);
     (tried.error->code() == ErrorCode::host_unable ? refused : unreachable).push_back(why);
   }
   const bool skips = skip_unreachable && refused.empty() && !opened.empty();

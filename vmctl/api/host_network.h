@@ -12,6 +12,13 @@ namespace virtrain::vmctl {
 
 using virtrain::to_string;
 
+/// Whether it may be the name of a bridge or NIC that a user gives.
+bool is_device_name(const std::string& text);
+inline constexpr MeantWord meant_networks[] = {
+    {"vf", "virtual functions between hosts are not supported yet; bridge and vxlan are"},
+    {"none", "a host that is the only one needs no network; leave the key out"},
+    {"macvtap", "macvtap is not supported; vxlan works over any NIC"}};
+
 /// By what nodes of one tenant on several hosts reach each other. none: they do not, the host is the only
 /// one. bridge: they are plugged into a bridge that is there. vxlan: the bridge of each tenant has a tunnel
 /// to the other hosts, over a NIC that is there.
@@ -23,11 +30,16 @@ struct HostNetwork {
   VIRTRAIN_RECORD;
   VIRTRAIN_FIELD(HostNetworkKind, kind, HostNetworkKind::none,
                  .text =
-                     "By what nodes on several hosts reach each other: an existing bridge, or a VXLAN "
-                     "for each tenant over a NIC",
-                 .key = "kind");
-  VIRTRAIN_FIELD(std::string, name, {}, .text = "That bridge, or the NIC that carries the VXLAN",
-                 .key = "name", .example = "br-data");
+                     "By what nodes on several hosts reach each other: a bridge that the host has, or a "
+                     "VXLAN for each tenant over one of its NICs",
+                 .key = "kind", .required = true, .meant = meant_networks, .example = "bridge");
+  VIRTRAIN_FIELD(
+      std::string, name, {},
+      .text = "Name of that bridge, or of the NIC that carries the VXLAN; nothing of it is changed",
+      .key = "name", .most = 4096, .required = true, .pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$",
+      .fits = is_device_name,
+      .refusal = "is not the name of a bridge or NIC (allowed: such as br-data, as ip link shows it)",
+      .example = "br-data");
 };
 
 /// A bridge or NIC as the host has it.

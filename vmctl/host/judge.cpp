@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t most_path_bytes = 4096, most_name_bytes = 128, most_canaries = 64;
 constexpr std::size_t most_programs = 16, most_texts = 64, most_text_bytes = std::size_t{1} << 20;
-constexpr std::size_t most_device_name_bytes = 15, most_peers = 255;
+constexpr std::size_t most_peers = 255;
 constexpr std::size_t most_nodes = 4096, most_devices_of_a_node = 256, most_functions = 4096;
 constexpr std::string_view our_programs = "virtrain-", core_name = "core:", device_name = "device:";
 
@@ -414,17 +414,7 @@ void judge_network(const std::string& field, const HostNetwork& network) {
     if (!name.empty()) { refuse_field(field + ".name", name, "empty for this kind"); }
     return;
   }
-  const auto is_of_name = [](char c) {
-    return is_lower(c) || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '-' || c == '_' || c == '.' ||
-           c == '@';
-  };
-  const bool is_name = !name.empty() && name.size() <= most_device_name_bytes &&
-                       std::ranges::all_of(name, is_of_name) && !name.starts_with('-') &&
-                       !name.starts_with('.');
-  if (!is_name) {
-    refuse_field(field + ".name", name,
-                 fmt::format("the name of a network device, of at most {} bytes", most_device_name_bytes));
-  }
+  if (!is_device_name(name)) { refuse_field(field + ".name", name, "the name of a network device"); }
   // Else a node of one tenant could be plugged into another's network.
   if (generated_tag(name)) { refuse_field(field + ".name", name, "a device that is not virtrain's"); }
 }

@@ -81,11 +81,10 @@ Places decode_places(MapReader& in, const Ground& ground) {
   const About of_spread{.text = "How nodes are given to several hosts: hosts, as evenly as it goes",
                         .fallback = "hosts"};
   const bool spreads = in.one_of("spread", {"hosts"}, of_spread).has_value();
-  constexpr std::size_t most_bytes = 253;
   const About of_on{.text = "The one of several hosts that has all of its nodes",
                     .absent = "any of them",
                     .example = "gpu-a"};
-  places.on = in.text("on", most_bytes, of_on).value_or("");
+  places.on = in.text("on", most_host_name_bytes, of_on).value_or("");
   if (!places.on.empty() && (places.per_host || spreads)) {
     in.refuse("on", "all nodes are on one host, or on several (remove on, or {})",
               places.per_host ? "per_host" : "spread");

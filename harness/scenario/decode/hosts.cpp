@@ -14,6 +14,7 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "harness/scenario/decode/described.h"
 #include "harness/scenario/decode/input_file.h"
 
 namespace virtrain::harness {
@@ -24,18 +25,10 @@ using vmctl::HostNetworkKind;
 
 constexpr std::size_t most_words = 64;
 constexpr std::size_t most_word_bytes = 4096;
-constexpr std::size_t most_host_name_bytes = 253;
-constexpr std::size_t most_interface_bytes = 15;
 constexpr const char* name_form = "^[A-Za-z0-9._:@][A-Za-z0-9._:@-]{0,252}$";
-constexpr const char* interface_form = "^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$";
 constexpr const char* name_rule =
     "a host's name or address as ssh takes it: letters, digits and '.', '_', ':', '@', '-', not first a '-', "
     "at most 253";
-
-constexpr MeantWord meant_networks[] = {
-    {"vf", "virtual functions between hosts are not supported yet; bridge and vxlan are"},
-    {"none", "a host that is the only one needs no network; leave the key out"},
-    {"macvtap", "macvtap is not supported; vxlan works over any NIC"}};
 
 /// Schema of an example with several hosts.
 Schema example_hosts() {
@@ -50,12 +43,6 @@ Schema example_hosts() {
 bool is_launcher_word(const std::string& word) {
   return !word.empty() && word.size() <= most_word_bytes &&
          std::ranges::all_of(word, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-}
-
-bool is_interface(const std::string& name) {
-  const auto plain = [](char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-'; };
-  return !name.empty() && name.size() <= most_interface_bytes && (is_letter(name[0]) || is_digit(name[0])) &&
-         std::ranges::all_of(name, plain);
 }
 
 /// "{host}" without its quotes is a mapping.
@@ -120,31 +107,16 @@ std::vector<std::string> decode_launcher(MapReader& in, Diagnostics& diagnostics
 }
 
 HostNetwork decode_host_network(const Field& field, Diagnostics& diagnostics) {
+  constexpr auto kind_row = property_of(&HostNetwork::kind), name_row = property_of(&HostNetwork::name);
   HostNetwork network;
   MapReader in(field, "network", diagnostics);
-  in.require("kind");
-  in.require("name");
-  if (const auto kind = in.one_of(
-          "kind", {"bridge", "vxlan"},
-          {.text = "By what nodes on several hosts reach each other: a bridge that the host has, or a VXLAN "
-                   "for each tenant over one of its NICs",
-           .example = "bridge",
-           .meant = meant_networks})) {
+  in.require(kind_row.key);
+  in.require(name_row.key);
+  // No file says none: who has no network leaves it out.
+  if (const auto kind = in.one_of(kind_row.key, {"bridge", "vxlan"}, about(kind_row))) {
     network.kind = *kind == 0 ? HostNetworkKind::bridge : HostNetworkKind::vxlan;
   }
-  const About about{
-      .text = "Name of that bridge, or of the NIC that carries the VXLAN; nothing of it is changed",
-      .example = "br-data",
-      .pattern = interface_form};
-  if (const auto name = in.text("name", most_word_bytes, about)) {
-    network.name = *name;
-    if (!is_interface(*name)) {
-      in.refuse(
-          "name",
-          "name: '{}' is not the name of a bridge or NIC (allowed: such as br-data, as ip link shows it)",
-          excerpt(*name, 60));
-    }
-  }
+  read_text(in, name_row, network.name);
   in.finish();
   return network;
 }

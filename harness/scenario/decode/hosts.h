@@ -14,6 +14,7 @@
 namespace virtrain::harness {
 
 inline constexpr std::size_t most_hosts = 256;
+inline constexpr std::size_t most_host_name_bytes = 253;
 /// Where it stands in a launcher's word, the name of the host.
 inline constexpr const char* host_placeholder = "{host}";
 
