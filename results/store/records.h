@@ -202,6 +202,16 @@ BOOST_DESCRIBE_STRUCT(Rank, (),
                        cpuset_read_back, memory_limit_read_back_bytes, step_p50_seconds, step_p95_seconds,
                        step_p99_seconds, exposed_allreduce_seconds))
 
+/// The counted steps of one rank in one trial of an experiment over several hosts.
+struct RankWork {
+  std::string case_name, arm, host;
+  std::int64_t trial = 0;
+  std::int64_t images = 0;
+  double seconds = 0;
+  double waited_seconds = 0;  ///< of them, in all-reduces in which nothing was computed
+};
+BOOST_DESCRIBE_STRUCT(RankWork, (), (case_name, arm, host, trial, images, seconds, waited_seconds))
+
 /// The transport really used between two nodes of a tenant.
 struct Transport {
   std::string from_node = {};

@@ -109,6 +109,8 @@ class Store {
   std::vector<Tenant> tenants(std::int64_t trial) const;
   std::vector<Node> nodes(std::int64_t tenant) const;
   std::vector<Rank> ranks(std::int64_t tenant) const;
+  /// Counted work of each rank in usable trials, where nodes say on which of several hosts they were.
+  std::vector<RankWork> work_on_hosts(const std::string& experiment) const;
   std::vector<Transport> transports(std::int64_t tenant) const;
   std::vector<Sample> samples(std::int64_t rank) const;
   std::vector<Telemetry> telemetry(std::int64_t node) const;

@@ -171,6 +171,12 @@ std::vector<Rank> Store::ranks(std::int64_t tenant) const {
   });
 }
 
+std::vector<RankWork> Store::work_on_hosts(const std::string& experiment) const {
+  return connection_->guarded("read what ranks did on each host", [&] {
+    return connection_->query(std::string(sql::host_readings_sql)).bind(experiment).rows<RankWork>();
+  });
+}
+
 std::vector<Transport> Store::transports(std::int64_t tenant) const {
   return connection_->guarded("read transports", [&] {
     const auto sql = select_sql<Transport>("transport WHERE tenant_id = ? ORDER BY from_node, to_node");

@@ -6,27 +6,13 @@
 #include <cmath>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "common/error.h"
 #include "results/statistics/statistics.h"
 
 namespace virtrain::results {
 namespace {
-
-/// A rank's counted work; nothing where it says too little.
-std::optional<HostReading> reading_of(const Store& store, const Rank& rank) {
-  double images = 0, seconds = 0;
-  for (const auto& sample : store.samples(rank.id)) {
-    images += static_cast<double>(sample.images);
-    seconds += sample.seconds;
-  }
-  const double waited = rank.exposed_allreduce_seconds.value_or(0);
-  if (!(images > 0) || !(seconds > waited)) { return std::nullopt; }
-  HostReading reading;
-  reading.images_per_second = images / (seconds - waited);
-  reading.waiting = waited / seconds;
-  return reading;
-}
 
 /// All ranks of one host in one arm of a case.
 struct HostRow {
@@ -109,27 +95,11 @@ constexpr ColumnOf<H> host_columns[] = {
 
 std::vector<HostReading> host_readings(const Store& store, const std::string& experiment) {
   std::vector<HostReading> readings;
-  for (const auto& trial : store.trials(experiment)) {
-    if (!is_usable(trial)) { continue; }
-    for (const auto& tenant : store.tenants(trial.id)) {
-      std::map<std::string, std::string> host_of_node;
-      for (const auto& node : store.nodes(tenant.id)) {
-        const auto host = node.fingerprint.find("host");
-        if (host != node.fingerprint.end()) { host_of_node[node.name] = host->second; }
-        if (host != node.fingerprint.end()) { host_of_node[node.hostname] = host->second; }
-      }
-      if (host_of_node.empty()) { continue; }
-      for (const auto& rank : store.ranks(tenant.id)) {
-        const auto host = host_of_node.find(rank.node);
-        auto reading = host == host_of_node.end() ? std::nullopt : reading_of(store, rank);
-        if (!reading) { continue; }
-        reading->case_name = trial.case_name;
-        reading->arm = trial.arm;
-        reading->host = host->second;
-        reading->trial = trial.id;
-        readings.push_back(std::move(*reading));
-      }
-    }
+  for (auto& work : store.work_on_hosts(experiment)) {
+    const double computing = work.seconds - work.waited_seconds;
+    if (work.images == 0 || computing <= 0) { continue; }
+    readings.push_back({std::move(work.case_name), std::move(work.arm), std::move(work.host), work.trial,
+                        static_cast<double>(work.images) / computing, work.waited_seconds / work.seconds});
   }
   return readings;
 }

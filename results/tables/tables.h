@@ -58,7 +58,5 @@ Table probes_without_trials(const std::vector<Probe>& probes);
 Table probes_table(const Store& store, const std::string& experiment);
 /// The same of any probes, without a title. Arms whose VMs were emulated get no verdict.
 Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated = {});
-/// Arms with trials in emulated VMs.
-std::set<std::string> emulated_arms(const std::vector<Trial>& trials);
 
 }  // namespace virtrain::results

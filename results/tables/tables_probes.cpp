@@ -2,7 +2,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/model/virtualization.h"
+#include "results/comparison/case_rows.h"
 #include "results/statistics/statistics.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/tables.h"
@@ -141,23 +141,16 @@ Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>
   return table_of(probe_columns, probe_rows(probes, emulated));
 }
 
-std::set<std::string> emulated_arms(const std::vector<Trial>& trials) {
-  std::set<std::string> arms;
-  for (const auto& trial : trials) {
-    if (trial.virtualization == to_string(Virtualization::tcg) ||
-        trial.virtualization == to_string(Virtualization::kvm_on_emulated)) {
-      arms.insert(trial.arm);
-    }
-  }
-  return arms;
-}
-
 Table probes_table(const Store& store, const std::string& id) {
   if (!store.experiment(id)) {
     throw Error("show experiment " + id, ErrorCode::not_found,
                 "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
   }
-  auto table = probes_table(store.probes(id), emulated_arms(store.trials(id)));
+  std::set<std::string> emulated;
+  for (const auto& trial : store.trials(id)) {
+    if (is_emulation(trial.virtualization)) { emulated.insert(trial.arm); }
+  }
+  auto table = probes_table(store.probes(id), emulated);
   table.title = "probes of experiment " + id;
   if (table.rows.empty()) { table.notes.push_back("this experiment has no probes"); }
   return table;

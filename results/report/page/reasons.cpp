@@ -6,6 +6,7 @@
 
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/comparison/case_rows.h"
 #include "results/report/page/page.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/security_table.h"
@@ -109,9 +110,11 @@ json security_model(const ReportData& data) {
 
 json probes_model(const ReportData& data) {
   if (data.probes.empty()) { return json::array(); }
-  std::vector<Trial> trials;
-  for (const auto& one : data.trials) { trials.push_back(one.trial); }
-  auto table = without_empty_columns(probes_table(data.probes, emulated_arms(trials)));
+  std::set<std::string> emulated;
+  for (const auto& one : data.trials) {
+    if (is_emulation(one.trial.virtualization)) { emulated.insert(one.trial.arm); }
+  }
+  auto table = without_empty_columns(probes_table(data.probes, emulated));
   constexpr std::size_t most_rows = 200;
   if (table.rows.size() > most_rows) {
     table.notes.push_back(
