@@ -275,14 +275,16 @@ std::vector<PlanHost> plan_hosts(const std::vector<NamedHost>& hosts, const Scen
 void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
                  const Scenario& scenario, const Plan& plan, HostMode mode) {
   std::vector<std::string> reasons;
-  for (std::size_t i = 0; i < hosts.size(); ++i) {
+  auto next = hosts.begin();
+  for_each_part(plan, rooms, [&](const PlanHost& room, const Plan& part) {
+    const auto& one = *next++;
     try {
-      check_host(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name), rooms[i].inventory, mode);
+      check_host(*one.host, scenario, part, room.inventory, mode);
     } catch (const Error& error) {
       if (hosts.size() == 1 || error.code() != ErrorCode::host_unable) { throw; }
-      reasons.push_back(hosts[i].name + ": " + error.message());
+      reasons.push_back(one.name + ": " + error.message());
     }
-  }
+  });
   const bool has_network = hosts.front().network.kind != vmctl::HostNetworkKind::none;
   if (crosses_hosts(plan) && !has_network) {
     reasons.emplace_back(

@@ -27,12 +27,6 @@ RunHosts::RunHosts(const std::vector<NamedHost>& hosts) {
   for (const auto& host : hosts) { hosts_.push_back({host.name, host.network, host.host.get()}); }
 }
 
-std::vector<std::string> RunHosts::names() const {
-  std::vector<std::string> names;
-  for (const auto& member : hosts_) { names.push_back(member.name); }
-  return names;
-}
-
 Host& RunHosts::only() const {
   if (hosts_.size() != 1) {
     throw Error("ask the run's host", ErrorCode::host_unable, "the run has several hosts");
@@ -96,19 +90,19 @@ RunHosts::Place RunHosts::place_of(NodeId node) const {
 // --- the run
 
 void RunHosts::begin(const RunSpec& run) {
-  std::vector<std::string> ends;  // of the tunnels
   if (hosts_.size() > 1) {
-    ends =
-        of_all([](const Member& member, Host& host) { return host.look_at_network(member.network).address; });
+    auto networks =
+        of_all([](const Member& member, Host& host) { return host.look_at_network(member.network); });
+    for (std::size_t i = 0; i < hosts_.size(); ++i) { hosts_[i].between = std::move(networks[i]); }
   }
-  for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    auto& spec = hosts_[i].run;
-    spec = run;
+  for (auto& member : hosts_) {
+    member.run = run;
     if (hosts_.size() == 1) { continue; }
-    spec.host = hosts_[i].name;
-    spec.network = hosts_[i].network;
-    for (std::size_t other = 0; other < ends.size(); ++other) {
-      if (other != i && !ends[other].empty()) { spec.peers.push_back(ends[other]); }
+    member.run.host = member.name;
+    member.run.network = member.network;
+    for (const auto& other : hosts_) {
+      const auto& end = other.between.address;  // of the tunnel
+      if (&other != &member && !end.empty()) { member.run.peers.push_back(end); }
     }
   }
   of_all([](const Member& member, Host& host) { host.begin(member.run); });
@@ -152,8 +146,7 @@ ByHost<std::map<std::string, std::string>> RunHosts::fingerprints() {
   ByHost<std::map<std::string, std::string>> by_host;
   auto all = of_all([](const Member& member, Host& host) {
     auto facts = host.fingerprint();
-    if (member.network.kind != HostNetworkKind::none) {
-      const auto network = host.look_at_network(member.network);
+    if (const auto& network = member.between; network.mtu > 0) {
       facts["network_mtu"] = std::to_string(network.mtu);
       facts["network_driver"] = network.driver;
       facts["network_firmware"] = network.firmware;

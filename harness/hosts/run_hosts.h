@@ -27,7 +27,6 @@ class RunHosts {
   explicit RunHosts(const std::vector<NamedHost>& hosts);
 
   std::size_t size() const { return hosts_.size(); }
-  std::vector<std::string> names() const;
   /// Throws Error(host_unable) where there are several.
   vmctl::Host& only() const;
 
@@ -39,7 +38,7 @@ class RunHosts {
   void acquire(const ByHost<std::vector<std::string>>& resources);
   /// A host that is gone ends by itself, and of several it is only said.
   void end(bool stored);
-  /// With several, what each has of the network between them is among its facts.
+  /// With several, what each had of the network between them when the run began is among its facts.
   ByHost<std::map<std::string, std::string>> fingerprints();
   /// Throws Error(host_unable) where hosts run VMs in different ways.
   vmctl::ImageFacts make_image(const vmctl::ImageSpec& spec);
@@ -79,7 +78,8 @@ class RunHosts {
     std::string name;
     vmctl::HostNetwork network = {};
     vmctl::Host* host = nullptr;
-    vmctl::RunSpec run = {};  ///< as it began
+    vmctl::RunSpec run = {};               ///< as it began
+    vmctl::HostNetworkFacts between = {};  ///< its network to the others, then
   };
   /// A node, or what a group has on one host, as that host counts it.
   struct Place {

@@ -9,6 +9,7 @@
 
 #include "common/contains.h"
 #include "common/system/subprocess.h"
+#include "common/text/cpu_list.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
@@ -18,7 +19,6 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr std::size_t most_numbers = 65536;
 constexpr const char* reading = "read the allocation from scontrol";
 
 /// Value of NAME=VALUE in a line of such words; nothing without it.
@@ -157,17 +157,10 @@ std::optional<SlurmJob> current_slurm_job() {
 }
 
 std::optional<std::vector<int>> parse_number_list(std::string_view text) {
-  std::vector<int> numbers;
-  for (const auto& part : split(text, ',')) {
-    const auto dash = part.find('-');
-    const auto first = parse_integer(part.substr(0, dash));
-    const auto last = dash == std::string::npos ? first : parse_integer(part.substr(dash + 1));
-    constexpr auto most = static_cast<std::int64_t>(most_numbers);
-    if (!first || !last || *first < 0 || *last < *first || *last >= most) { return std::nullopt; }
-    if (numbers.size() + static_cast<std::size_t>(*last - *first) >= most_numbers) { return std::nullopt; }
-    for (auto number = *first; number <= *last; ++number) { numbers.push_back(static_cast<int>(number)); }
-  }
-  return numbers;
+  if (text.empty()) { return std::nullopt; }
+  try {
+    return parse_cpu_list(text);
+  } catch (const Error&) { return std::nullopt; }
 }
 
 std::map<std::string, AllocatedNode> parse_allocation(std::string_view text, const std::string& job,

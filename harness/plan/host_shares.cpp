@@ -8,6 +8,7 @@
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/plan/placer.h"
 
 namespace virtrain::harness {
 namespace {
@@ -26,21 +27,6 @@ void spread_evenly(std::int64_t nodes, std::size_t tenant, const std::vector<std
     }
     ++shares[best][tenant];
   }
-}
-
-template <typename Visit>
-void for_each_node(Plan& plan, Visit&& visit) {
-  for (auto& placement : plan.placements) {
-    for (std::size_t t = 0; t < placement.tenants.size(); ++t) {
-      auto& nodes = placement.tenants[t].nodes;
-      for (std::size_t n = 0; n < nodes.size(); ++n) { visit(nodes[n], t, n); }
-    }
-  }
-}
-
-/// The first `digits` of a digest, four bits each.
-std::uint32_t digest_of(const std::string& text, std::size_t digits) {
-  return static_cast<std::uint32_t>(std::stoul(sha256(text).substr(0, digits), nullptr, 16));
 }
 
 }  // namespace
@@ -84,6 +70,11 @@ Plan part_of_host(Plan plan, const std::string& host) {
     std::erase_if(placement.tenants, [](const TenantPlacement& tenant) { return tenant.nodes.empty(); });
   }
   return plan;
+}
+
+void for_each_part(const Plan& plan, const std::vector<PlanHost>& hosts,
+                   const std::function<void(const PlanHost& host, const Plan& part)>& visit) {
+  for (const auto& host : hosts) { visit(host, hosts.size() == 1 ? plan : part_of_host(plan, host.name)); }
 }
 
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
@@ -135,7 +126,7 @@ void give_addresses(Plan& plan, const std::string& experiment) {
   if (hosts_of(plan).size() < 2) { return; }
   // 10.64.0.0/10 has 4096 networks of 1024 addresses, of which the first and the last are not a node's.
   constexpr std::uint32_t networks = 4096;
-  const auto first = digest_of(experiment, 8);
+  const auto first = static_cast<std::uint32_t>(std::stoul(sha256(experiment).substr(0, 8), nullptr, 16));
   for (auto& placement : plan.placements) {
     std::set<std::uint32_t> taken;  // lower halves of MAC addresses
     for (std::size_t t = 0; t < placement.tenants.size(); ++t) {
@@ -145,10 +136,7 @@ void give_addresses(Plan& plan, const std::string& experiment) {
         const auto address = (10U << 24) + (64U << 16) + network * 1024 + static_cast<std::uint32_t>(n) + 1;
         nodes[n].address = fmt::format("{}.{}.{}.{}/22", address >> 24, address >> 16 & 0xff,
                                        address >> 8 & 0xff, address & 0xff);
-        auto lower = digest_of(fmt::format("{} {}", experiment, nodes[n].hostname), 6);
-        while (!taken.insert(lower).second) { lower = (lower + 1) & 0xffffff; }
-        nodes[n].mac =
-            fmt::format("52:54:00:{:02x}:{:02x}:{:02x}", lower >> 16, lower >> 8 & 0xff, lower & 0xff);
+        nodes[n].mac = derived_mac("52:54:00", experiment + " " + nodes[n].hostname, taken);
       }
     }
   }

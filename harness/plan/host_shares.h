@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ HostShares share_nodes(const Case& wanted, const std::vector<std::string>& hosts
 /// The plan as far as one of its hosts is concerned: without nodes of others, and tenants that have none
 /// there.
 Plan part_of_host(Plan plan, const std::string& host);
+/// Visits each host with its part; of one host that is the plan itself.
+void for_each_part(const Plan& plan, const std::vector<PlanHost>& hosts,
+                   const std::function<void(const PlanHost& host, const Plan& part)>& visit);
 
 /// Features that a plan over several hosts cannot have, a sentence each.
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario);

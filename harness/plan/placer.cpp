@@ -112,13 +112,16 @@ std::string needing(std::int64_t nodes, const std::string& size) {
 
 }  // namespace
 
+std::string derived_mac(const char* upper, const std::string& text, std::set<std::uint32_t>& taken) {
+  constexpr std::uint32_t lower_bits = 0xffffff;
+  auto lower = static_cast<std::uint32_t>(std::stoul(sha256(text).substr(0, 6), nullptr, 16));
+  while (!taken.insert(lower).second) { lower = (lower + 1) & lower_bits; }
+  return mac_of(upper, lower);
+}
+
 std::string function_mac(const std::string& hostname, const std::string& address,
                          std::set<std::uint32_t>& taken) {
-  constexpr std::uint32_t lower_bits = 0xffffff;
-  const auto digest = sha256(hostname + " " + address);
-  auto lower = static_cast<std::uint32_t>(std::stoul(digest.substr(0, 6), nullptr, 16));
-  while (!taken.insert(lower).second) { lower = (lower + 1) & lower_bits; }
-  return mac_of("52:54:01", lower);
+  return derived_mac("52:54:01", hostname + " " + address, taken);
 }
 
 Placement Placer::place(const Case& wanted, bool in_vms, const std::vector<NodeNumber>& numbers) {

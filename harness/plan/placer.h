@@ -15,9 +15,11 @@ namespace virtrain::harness {
 
 class CoreAllocator;
 
+/// A MAC address that follows from the text: "52:54:01" as `upper` half and a lower one that is none of
+/// `taken`, the lower halves that a case has already.
+std::string derived_mac(const char* upper, const std::string& text, std::set<std::uint32_t>& taken);
 /// MAC address of an Ethernet virtual function at `address`: the same in every plan, and another one on every
-/// host, for many hosts and runs share one fabric. `taken`: the lower halves of those that a case has
-/// already.
+/// host, for many hosts and runs share one fabric.
 std::string function_mac(const std::string& hostname, const std::string& address,
                          std::set<std::uint32_t>& taken);
 

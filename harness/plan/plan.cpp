@@ -387,10 +387,9 @@ Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, con
   add_new(impossible_arms(scenario), problems);
   if (hosts.size() > 1) { add_new(impossible_over_hosts(scenario), problems); }
   add_new(placer.problems(), problems);
-  for (const auto& host : hosts) {
-    const auto part = part_of_host(plan, host.name);
+  for_each_part(plan, hosts, [&](const PlanHost& host, const Plan& part) {
     add_new(kept_memory_problems(scenario, part, host.inventory, host.emulated), problems);
-  }
+  });
   auto busy = placer.busy();
   if (hosts.size() == 1) {
     place_security(scenario, hosts.front().inventory, hosts.front().emulated, plan, problems, busy);
@@ -404,11 +403,12 @@ Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, con
   }
   for (auto& words : caveats(scenario)) { plan.warnings.push_back(std::move(words)); }
   add_new(placer.warnings(), plan.warnings);
-  for (const auto& host : hosts) {
-    auto words = quota_warning(part_of_host(plan, host.name), host.inventory);
-    if (words.empty()) { continue; }
-    plan.warnings.push_back(hosts.size() == 1 ? std::move(words) : host.name + ": " + words);
-  }
+  std::vector<std::string> of_quotas;
+  for_each_part(plan, hosts, [&](const PlanHost& host, const Plan& part) {
+    const auto words = quota_warning(part, host.inventory);
+    if (!words.empty()) { of_quotas.push_back(hosts.size() == 1 ? words : host.name + ": " + words); }
+  });
+  std::ranges::move(of_quotas, std::back_inserter(plan.warnings));
   count_bindings(plan);
   if (plan.vm_boots > 0 || !plan.security.empty()) {
     plan.image = scenario.devices.kind == DeviceKind::none ? unknown_image : unknown_gpu_image;

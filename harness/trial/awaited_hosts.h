@@ -33,8 +33,6 @@ class AwaitedHosts {
     });
   }
 
-  std::size_t size() const { return hosts_.size(); }
-
   std::chrono::nanoseconds waiting_time(vmctl::NodeId node) const { return hosts_.waiting_time(node); }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "common/error.h"
 #include "harness/scenario/decode/decode.h"
+#include "tests/harness/scenario/small_scenario.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
@@ -21,15 +22,6 @@ constexpr const char* two_hosts =
     "hosts:\n"
     "  - {name: gpu-b, network: {kind: bridge, name: br-data}}\n"
     "  - {name: gpu-a, network: {kind: bridge, name: br1}}\n";
-
-std::string scenario_with(const std::string& more) {
-  return "name: small\n"
-         "workload: {model: resnet50}\n"
-         "guest: {vcpus: 1, memory: 512MiB}\n"
-         "cases:\n"
-         "  - {name: one, tenants: [{nodes: 1}]}\n" +
-         more;
-}
 
 Error hosts_error(const std::function<void()>& work) {
   try {
@@ -139,7 +131,7 @@ TEST_CASE("a scenario names a hosts file in its folder, and its stored text has 
   for (const std::string written :
        {"h.yaml", "'h.yaml'", "\"h.yaml\"", "./h.yaml # comment", "|-\n  h.yaml"}) {
     INFO(written);
-    const auto text = "# häh\r\n" + scenario_with("hosts: " + written + "\npairs: 4\n");
+    const auto text = "# häh\r\n" + small_scenario("hosts: " + written + "\npairs: 4\n");
     const auto scenario = decode_scenario(text, "x.yaml", false, folder.path);
     CHECK(scenario.hosts == load_hosts(folder.path / "h.yaml"));
     CHECK(scenario.pairs == 4);
@@ -149,7 +141,7 @@ TEST_CASE("a scenario names a hosts file in its folder, and its stored text has 
     CHECK(stored.text == scenario.text);
     if (written.starts_with("./")) { CHECK_THAT(scenario.text, Contains("# comment")); }
   }
-  CHECK(decode_scenario(scenario_with(""), "x.yaml").hosts.hosts.empty());
+  CHECK(decode_scenario(small_scenario(""), "x.yaml").hosts.hosts.empty());
 }
 
 TEST_CASE("hosts of a scenario are refused where they stand") {
@@ -157,7 +149,7 @@ TEST_CASE("hosts of a scenario are refused where they stand") {
   std::ofstream(folder.path / "bad.yaml") << "hosts: [\"\", a b]\n";
   const auto refused = [&](const std::string& hosts) {
     return hosts_error([&] {
-             decode_scenario(scenario_with("hosts: " + hosts + "\n"), "x.yaml", false, folder.path);
+             decode_scenario(small_scenario("hosts: " + hosts + "\n"), "x.yaml", false, folder.path);
            })
         .message();
   };
@@ -167,7 +159,7 @@ TEST_CASE("hosts of a scenario are refused where they stand") {
   CHECK_THAT(refused("bad.yaml"),
              StartsWith((folder.path / "bad.yaml").string() + ":1:9: '' is not the name"));
   CHECK_THAT(refused("{hosts: [a, b]}"), StartsWith("x.yaml:6:17: host 'a' needs a network"));
-  CHECK_THAT(hosts_error([&] { decode_scenario(scenario_with("hosts: h.yaml\n"), "x.yaml"); }).message(),
+  CHECK_THAT(hosts_error([&] { decode_scenario(small_scenario("hosts: h.yaml\n"), "x.yaml"); }).message(),
              StartsWith("x.yaml:6:8: hosts: 'h.yaml' is a file, and this text comes from no folder"));
 }
 
@@ -182,7 +174,7 @@ TEST_CASE("option --hosts has names or a file, and comes before the scenario's h
   }
   CHECK(hosts_error([&] { hosts_of("./none"); }).code() == ErrorCode::bad_input);
 
-  auto scenario = decode_scenario(scenario_with("hosts: h.yaml\n"), "x.yaml", false, folder.path);
+  auto scenario = decode_scenario(small_scenario("hosts: h.yaml\n"), "x.yaml", false, folder.path);
   CHECK(hosts_of(scenario, "") == scenario.hosts);
   const auto one = hosts_of(scenario, "gpu-b");
   CHECK(one.launcher == scenario.hosts.launcher);
@@ -194,7 +186,7 @@ TEST_CASE("option --hosts has names or a file, and comes before the scenario's h
   CHECK(scenario.hosts == one);
   CHECK(decode_scenario(scenario.text, "stored").hosts == one);
   for (const auto& text : std::vector<std::string>{
-           scenario_with(""), scenario_with("pairs: 4"),
+           small_scenario(""), small_scenario("pairs: 4"),
            std::string("{name: x, workload: {}, guest: {vcpus: 1, memory: 1GiB}, cases: [{name: a, tenants: "
                        "[{nodes: 1}]}]}")}) {
     auto without = decode_scenario(text, "x.yaml");

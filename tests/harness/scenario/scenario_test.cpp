@@ -10,6 +10,7 @@
 #include "common/text/text.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/input_file.h"
+#include "tests/harness/scenario/small_scenario.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;
@@ -46,15 +47,6 @@ std::vector<std::string> arm_names(const Scenario& scenario) {
   std::vector<std::string> names;
   for (const auto& arm : scenario.arms) { names.push_back(arm.name); }
   return names;
-}
-
-std::string small_scenario(const std::string& more = "") {
-  return "name: small\n"
-         "workload: {model: resnet50}\n"
-         "guest: {vcpus: 1, memory: 512MiB}\n"
-         "cases:\n"
-         "  - {name: one, tenants: [{nodes: 1}]}\n" +
-         more;
 }
 
 }  // namespace

@@ -420,19 +420,6 @@ void list_devices(std::vector<NamedHost>& hosts, const DoctorArguments& argument
   if (arguments.format == results::Format::json) { fmt::print(std::cout, "{}\n", dump_json(list, 2)); }
 }
 
-/// Error(host_unable) where this host cannot run it.
-void check_scenario(const Scenario& scenario, const DoctorArguments& arguments) {
-  const auto host = open_host("/", arguments.elevation);
-  const auto inventory = host->inventory(scenario.devices.kind != DeviceKind::none);
-  const auto plan = make_plan(scenario, inventory, expects_emulation(inventory));
-  const auto mode = choose_mode(*host, std::nullopt, scenario);
-  check_host(*host, scenario, plan, inventory, mode);
-  if (arguments.format == results::Format::table) {
-    fmt::print(std::cout, "{}: this host can run it, in mode {}\n", excerpt(arguments.scenario, 4096),
-               to_string(mode));
-  }
-}
-
 void print_examined(const Examined& found, bool is_recorded, bool everything) {
   if (!is_recorded) { answer_for_vms(found.of_host, found.of_devices); }
   answer_for_devices(found.inventory, found.of_devices);
@@ -459,7 +446,7 @@ void check_scenario(const Scenario& scenario, const std::vector<NamedHost>& host
   const auto mode = choose_mode(hosts, std::nullopt, scenario);
   check_hosts(hosts, rooms, scenario, plan, mode);
   if (arguments.format == results::Format::table) {
-    fmt::print(std::cout, "\n{}: {} can run it, in mode {}\n", excerpt(arguments.scenario, 4096),
+    fmt::print(std::cout, "{}: {} can run it, in mode {}\n", excerpt(arguments.scenario, 4096),
                hosts.size() == 1 ? "this host" : "these hosts", to_string(mode));
   }
 }
@@ -483,7 +470,10 @@ void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario
       print_examined(one, false, cli.verbose);
     }
   }
-  if (scenario) { return check_scenario(*scenario, hosts, arguments); }
+  if (scenario) {
+    if (arguments.format == results::Format::table) { fmt::print(std::cout, "\n"); }
+    return check_scenario(*scenario, hosts, arguments);
+  }
   if (!std::ranges::all_of(found, can_run_something)) {
     cli.exit_status = exit_status(ErrorCode::host_unable);
   }
@@ -511,8 +501,9 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   if (arguments.devices) { return list_devices(arguments); }
   if (!arguments.explained.empty()) { return explain(arguments); }
   const bool is_recorded = arguments.inventory != "/";
-  const auto host = open_host(arguments.inventory, arguments.elevation);
-  const auto found = examined(*host, is_recorded);
+  std::vector<NamedHost> here;
+  here.push_back({"", {}, open_host(arguments.inventory, arguments.elevation)});
+  const auto found = examined(*here.front().host, is_recorded);
   if (arguments.format == results::Format::json) {
     print_json({found});
   } else if (arguments.format != results::Format::table) {
@@ -520,7 +511,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
   } else {
     print_examined(found, is_recorded, cli.verbose);
   }
-  if (scenario) { return check_scenario(*scenario, arguments); }
+  if (scenario) { return check_scenario(*scenario, here, arguments); }
   if (!can_run_something(found)) { cli.exit_status = exit_status(ErrorCode::host_unable); }
 }
 
