@@ -128,11 +128,10 @@ Prepared prepare(const Scenario& scenario, const RunOptions& options, const Open
   } else {
     check_hosts(hosts, rooms, scenario, plan, mode);
   }
-  auto place = rooms.front().inventory.hostname;
+  auto place = place_of(plan, rooms);
   if (hosts.size() > 1) {
     const auto used = hosts_of(plan);
     std::erase_if(hosts, [&](const NamedHost& one) { return !contains(used, one.name); });
-    place = join(used, ", ");
   }
   return {std::move(hosts), mode, std::move(place), std::move(plan)};
 }

@@ -111,6 +111,10 @@ std::vector<std::string> hosts_of(const Plan& plan) {
   return {names.begin(), names.end()};
 }
 
+std::string place_of(const Plan& plan, const std::vector<PlanHost>& hosts) {
+  return hosts.size() == 1 ? hosts.front().inventory.hostname : join(hosts_of(plan), ", ");
+}
+
 bool crosses_hosts(const Plan& plan) {
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {

@@ -32,6 +32,8 @@ std::vector<std::string> impossible_over_hosts(const Scenario& scenario);
 
 /// The names of the hosts on which the plan has nodes.
 std::vector<std::string> hosts_of(const Plan& plan);
+/// The place of a run of it, as the database has it: that host's own name, or the names of several.
+std::string place_of(const Plan& plan, const std::vector<PlanHost>& hosts);
 /// Whether a tenant has nodes on several hosts.
 bool crosses_hosts(const Plan& plan);
 

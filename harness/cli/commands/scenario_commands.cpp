@@ -164,8 +164,7 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
   std::optional<vmctl::HostMode> mode;  // a recorded host runs nothing
   if (!opened.are_recorded) {
     mode = choose_mode(hosts, std::nullopt, scenario);
-    const auto place = hosts.size() == 1 ? rooms.front().inventory.hostname : join(hosts_of(plan), ", ");
-    learn_from(arguments.database, scenario, place, plan);
+    learn_from(arguments.database, scenario, place_of(plan, rooms), plan);
     look_for_image(*hosts.front().host, scenario, plan);
   }
   const bool as_json = arguments.format == results::Format::json;
@@ -177,9 +176,10 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
   if (mode) {
     say_what_these_hosts_give(hosts, rooms, scenario, plan, *mode);
   } else {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      say_what_that_host_lacks(*hosts[i].host, scenario, part_of_host(plan, rooms[i].name));
-    }
+    auto next = hosts.begin();
+    for_each_part(plan, rooms, [&](const PlanHost&, const Plan& part) {
+      say_what_that_host_lacks(*next++->host, scenario, part);
+    });
   }
   if (!as_json && !arguments.xml) { return; }
   auto json = to_json(plan);
