@@ -1,6 +1,6 @@
 #pragma once
 
-#include <set>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +56,15 @@ Table show_experiment(const Store& store, const std::string& experiment, bool al
 Table probes_without_trials(const std::vector<Probe>& probes);
 /// The table of `show --probes`: the median of each probe in each arm, against bare metal.
 Table probes_table(const Store& store, const std::string& experiment);
-/// The same of any probes, without a title. Arms whose VMs were emulated get no verdict.
-Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated = {});
+/// The usable trials of one arm.
+struct ArmTrials {
+  std::size_t count = 0;
+  bool emulated = false;  ///< in some of them VMs were
+};
+using TrialsOfArms = std::map<std::string, ArmTrials>;
+void add_trial(TrialsOfArms& arms, const Trial& trial);
+/// The same of any probes, without a title. A figure of a tenant's ranks that each trial has measured once at
+/// most has a verdict: of others nobody knows how many runs they are of.
+Table probes_table(const std::vector<Probe>& probes, const TrialsOfArms& arms = {});
 
 }  // namespace virtrain::results

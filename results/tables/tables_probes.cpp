@@ -1,5 +1,4 @@
 #include <cmath>
-#include <set>
 
 #include "common/error.h"
 #include "results/comparison/case_rows.h"
@@ -67,16 +66,27 @@ std::optional<RatioTest> test_of(const ProbeKey& key, const ProbeReadings& basel
   return compare_unpaired(ours, theirs, {}).test;
 }
 
-std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes, const std::set<std::string>& emulated) {
+/// Whether each reading is of a run of its own.
+bool are_of_runs(const std::string& arm, const ProbeReadings& readings, const TrialsOfArms& trials) {
+  const auto found = trials.find(arm);
+  return found != trials.end() && !readings.is_of_nodes && readings.values.size() <= found->second.count;
+}
+
+std::vector<ProbeRow> probe_rows(const std::vector<Probe>& probes, const TrialsOfArms& trials) {
   std::vector<ProbeRow> rows;
   for (const auto& [key, arms] : probe_figures(probes)) {
     const auto base = arms.find("bare_metal");
     const double bare_metal = base == arms.end() ? 0 : median_of(base->second.values).value_or(0);
     for (const auto& [arm, readings] : arms) {
       rows.push_back({key, arm, readings, median_of(readings.values), bare_metal});
-      if (base == arms.end() || arm == "bare_metal") { continue; }
+      if (base == arms.end() || arm == "bare_metal" || !are_of_runs("bare_metal", base->second, trials) ||
+          !are_of_runs(arm, readings, trials)) {
+        continue;
+      }
       rows.back().test = test_of(key, base->second, readings);
-      if (rows.back().test && emulated.contains(arm)) { rows.back().test->verdict = Verdict::not_comparable; }
+      if (rows.back().test && trials.at(arm).emulated) {
+        rows.back().test->verdict = Verdict::not_comparable;
+      }
     }
   }
   return rows;
@@ -137,8 +147,15 @@ Table probes_without_trials(const std::vector<Probe>& probes) {
   return table;
 }
 
-Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated) {
-  return table_of(probe_columns, probe_rows(probes, emulated));
+Table probes_table(const std::vector<Probe>& probes, const TrialsOfArms& arms) {
+  return table_of(probe_columns, probe_rows(probes, arms));
+}
+
+void add_trial(TrialsOfArms& arms, const Trial& trial) {
+  if (!is_usable(trial)) { return; }
+  auto& arm = arms[trial.arm];
+  ++arm.count;
+  arm.emulated = arm.emulated || is_emulation(trial.virtualization);
 }
 
 Table probes_table(const Store& store, const std::string& id) {
@@ -146,11 +163,9 @@ Table probes_table(const Store& store, const std::string& id) {
     throw Error("show experiment " + id, ErrorCode::not_found,
                 "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
   }
-  std::set<std::string> emulated;
-  for (const auto& trial : store.trials(id)) {
-    if (is_emulation(trial.virtualization)) { emulated.insert(trial.arm); }
-  }
-  auto table = probes_table(store.probes(id), emulated);
+  TrialsOfArms arms;
+  for (const auto& trial : store.trials(id)) { add_trial(arms, trial); }
+  auto table = probes_table(store.probes(id), arms);
   table.title = "probes of experiment " + id;
   if (table.rows.empty()) { table.notes.push_back("this experiment has no probes"); }
   return table;

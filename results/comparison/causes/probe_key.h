@@ -33,8 +33,9 @@ ProbeKey key_of(const Probe& probe);
 /// All readings of one figure in one arm.
 struct ProbeReadings {
   std::vector<double> values;
-  std::vector<double> bus;  ///< bus bandwidths in B/s, where the source has them
-  std::int64_t wrong = 0;   ///< elements that were not what they should be
+  std::vector<double> bus;   ///< bus bandwidths in B/s, where the source has them
+  std::int64_t wrong = 0;    ///< elements that were not what they should be
+  bool is_of_nodes = false;  ///< some are of one node each, and not of all ranks
 };
 
 using ProbeFigures = std::map<ProbeKey, std::map<std::string, ProbeReadings>>;

@@ -6,7 +6,6 @@
 
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/comparison/case_rows.h"
 #include "results/report/page/page.h"
 #include "results/tables/mitigation_table.h"
 #include "results/tables/security_table.h"
@@ -110,11 +109,9 @@ json security_model(const ReportData& data) {
 
 json probes_model(const ReportData& data) {
   if (data.probes.empty()) { return json::array(); }
-  std::set<std::string> emulated;
-  for (const auto& one : data.trials) {
-    if (is_emulation(one.trial.virtualization)) { emulated.insert(one.trial.arm); }
-  }
-  auto table = without_empty_columns(probes_table(data.probes, emulated));
+  TrialsOfArms arms;
+  for (const auto& one : data.trials) { add_trial(arms, one.trial); }
+  auto table = without_empty_columns(probes_table(data.probes, arms));
   constexpr std::size_t most_rows = 200;
   if (table.rows.size() > most_rows) {
     table.notes.push_back(

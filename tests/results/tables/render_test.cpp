@@ -342,7 +342,8 @@ TEST_CASE("a probe that was measured three times on each side has an interval an
     add("bare_metal", 1 << 10, 2e9 * noise);
     add("vm", 1 << 10, 2e9 * noise);
   }
-  const auto rows = nlohmann::json::parse(render(probes_table(probes), Format::json));
+  const TrialsOfArms real{{"bare_metal", {4, false}}, {"vm", {4, false}}};
+  const auto rows = nlohmann::json::parse(render(probes_table(probes, real), Format::json));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0]["verdict"].is_null());
   CHECK(rows[1]["size_bytes"] == 1024);
@@ -351,9 +352,18 @@ TEST_CASE("a probe that was measured three times on each side has an interval an
   CHECK(rows[3]["ci_low"].get<double>() < 0.5625);
   CHECK(rows[3]["ci_high"].get<double>() > 0.5625);
   CHECK(rows[3]["ci_high"].get<double>() < 0.5645);
-  const auto emulated = nlohmann::json::parse(render(probes_table(probes, {"vm"}), Format::json));
+  const auto emulated = nlohmann::json::parse(
+      render(probes_table(probes, {{"bare_metal", {4, false}}, {"vm", {4, true}}}), Format::json));
   CHECK(emulated[3]["verdict"] == "not_comparable");
   CHECK(emulated[3]["ci_low"].is_null());
+  const auto has_verdict = [&](const TrialsOfArms& trials) {
+    const auto found = nlohmann::json::parse(render(probes_table(probes, trials), Format::json));
+    return !found[3]["verdict"].is_null();
+  };
+  CHECK_FALSE(has_verdict({}));  // logs of somebody else's, of which nobody knows how many runs they are
+  CHECK_FALSE(has_verdict({{"bare_metal", {4, false}}, {"vm", {2, false}}}));  // two readings of each trial
+  for (auto& probe : probes) { probe.node = "t1n1"; }
+  CHECK_FALSE(has_verdict(real));
 }
 
 TEST_CASE("what a spreadsheet takes for a formula in other characters is defused, and nothing else") {
