@@ -103,7 +103,8 @@ std::string settings_words(const ProbeSettings& settings) {
                                                            "test",   "system", "partition", "environ"};
   std::vector<std::string> words;
   for (const auto& [name, value] : settings) {
-    words.push_back(excerpt(plain.contains(name) ? value : name + "=" + value, longest_word));
+    std::string word = plain.contains(name) ? "" : name + "=";
+    words.push_back(excerpt(word.append(value), longest_word));
   }
   return join(words, " ");
 }

@@ -24,7 +24,7 @@ struct ProbeKey {
   std::string transport = {};    ///< only where one arm has figures over several
   ProbeSettings settings = {};
 
-  auto operator<=>(const ProbeKey&) const = default;
+  auto operator<=>(const ProbeKey&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Key of one probe alone, so without its transport.

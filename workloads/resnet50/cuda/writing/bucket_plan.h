@@ -13,7 +13,7 @@ struct Bucket {
   std::int64_t count = 0;
   std::size_t last = 0;  ///< index of the slice that completes it
 
-  auto operator<=>(const Bucket&) const = default;
+  auto operator<=>(const Bucket&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// Divides a block of gradients into buckets by the rule of bucket_rule.h; the last one takes what remains.
