@@ -201,6 +201,14 @@ struct Result {
   VIRTRAIN_FIELD(std::optional<GpuRecord>, gpu, {}, .text = "The GPU after the run", .lenient = true);
 };
 
+/// A stressor waits for `go`.
+struct StressorReady {
+  static constexpr const char* record = "ready";
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, port, {}, .text = "TCP port on which it listens, if it does",
+                 .least = 0, .most = 65535, .lenient = true);
+};
+
 /// Work of a stressor in about a second.
 struct Progress {
   static constexpr const char* record = "progress";
@@ -211,6 +219,33 @@ struct Progress {
                  .least = 0, .most = 100);
   VIRTRAIN_FIELD(double, rate, 0, .text = "Work a second", .least = 0);
   VIRTRAIN_FIELD(std::optional<std::string>, unit, {}, .text = "Unit of the work", .lenient = true);
+};
+
+/// One figure of virtrain-probe. What else it tells stands in its `detail`, which is stored as it is.
+struct ProbeFigure {
+  static constexpr const char* record = "probe";
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, name, {}, .text = "What was measured: all_reduce, triad, gemm, …",
+                 .most_bytes = 64);
+  VIRTRAIN_FIELD(std::optional<std::string>, node, {}, .text = "Host name, where it concerns one node",
+                 .most_bytes = 255);
+  VIRTRAIN_FIELD(std::optional<std::string>, transport, {}, .text = "The flag's word for what carried it",
+                 .most_bytes = 64);
+  VIRTRAIN_FIELD(std::optional<std::string>, data_type, {}, .text = "float, double, bfloat16",
+                 .most_bytes = 64);
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, nodes, {}, .text = "Nodes that took part", .least = 1);
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, ranks, {}, .text = "Ranks that took part", .least = 1);
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, size_bytes, {}, .text = "Bytes of one operation", .least = 0);
+  VIRTRAIN_FIELD(std::optional<double>, seconds, {}, .text = "Duration of one operation", .positive = true);
+  VIRTRAIN_FIELD(double, value, 0, .text = "The figure; of a collective, its algorithm bandwidth",
+                 .least = 0);
+  VIRTRAIN_FIELD(std::string, unit, {}, .text = "B/s, FLOP/s or s", .most_bytes = 64);
+  VIRTRAIN_FIELD(std::optional<double>, bus_bytes_per_second, {}, .text = "Bus bandwidth of a collective",
+                 .least = 0);
+  VIRTRAIN_FIELD(std::optional<std::int64_t>, wrong, {},
+                 .text = "Elements that were not what they should be, on all ranks together", .least = 0);
+  VIRTRAIN_FIELD(std::optional<std::string>, measured_at, {}, .text = "ISO 8601, wall clock",
+                 .most_bytes = 64);
 };
 
 /// Why a workload ended without a result.

@@ -3,19 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/model/protocol.h"
 #include "common/text/described_json.h"
-#include "common/text/json.h"
 
 namespace virtrain::harness {
-
-std::optional<AggressorProgress> read_progress(const nlohmann::json& record) {
-  protocol::Progress said;
-  if (text_in(record, "record") != protocol::Progress::record || !read_record(record, said).empty()) {
-    return std::nullopt;
-  }
-  return AggressorProgress{said.t_ns, said.seconds, said.busy, said.rate};
-}
 
 AggressorLevel level_between(const std::vector<AggressorProgress>& progress, std::int64_t begin_ns,
                              std::int64_t end_ns) {

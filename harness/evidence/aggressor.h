@@ -1,9 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +16,6 @@ struct AggressorProgress {
   double busy = 0;  ///< share of the interval in which it was at work, or waited for a core to work on
   double rate = 0;  ///< work a second
 };
-
-/// The record "progress" of virtrain-stress; nothing where it is none, or its numbers are made up.
-std::optional<AggressorProgress> read_progress(const nlohmann::json& record);
 
 /// Work of a stressor in an interval of time: means, weighted by time.
 struct AggressorLevel {

@@ -5,15 +5,10 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/text/described_json.h"
-#include "common/text/json.h"
-#include "common/text/printable.h"
 #include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
-
-constexpr JsonLimits record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
 
 /// Longest tag considered: "[4294967295,4294967295]<stddiag>: ".
 constexpr std::size_t max_tag_bytes = 40;
@@ -55,32 +50,6 @@ std::pair<TagSearch, Tag> match_tag(std::string_view text, std::string_view tag_
     if (tag_end.starts_with(end)) { return incomplete; }
   }
   return none;
-}
-
-Error broken(const RankLine& line, const std::string& why) {
-  return Error("read the trainer's output", ErrorCode::protocol,
-               fmt::format("{}: {}", why, printable(std::string_view(line.text).substr(0, 200))));
-}
-
-/// Reads the record into the kind that has its name; other names leave nothing.
-template <typename Record>
-bool read_said(const RankLine& line, const std::string& name, const nlohmann::json& fields, Said& into) {
-  if (name != Record::record) { return false; }
-  if (const auto refusal = read_record(fields, into.emplace<Record>()); !refusal.empty()) {
-    throw broken(line, refusal);
-  }
-  return true;
-}
-
-template <typename... Records>
-Said read_said(const RankLine& line, const std::string& name, const nlohmann::json& fields,
-               std::variant<std::monostate, Records...> said) {
-  static_cast<void>((read_said<Records>(line, name, fields, said) || ...));
-  const auto* const result = std::get_if<protocol::Result>(&said);
-  if (result != nullptr && result->scope == "rank" && !result->parameters_hash) {
-    throw broken(line, "'parameters_hash' must be text");
-  }
-  return said;
 }
 
 }  // namespace
@@ -153,33 +122,6 @@ void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
       take_piece({}, true, on_line);
     }
   }
-}
-
-bool is_half_a_record(const std::string& text) {
-  return text.starts_with('{') && !parse_json_or_null(text, {.bytes = max_record_bytes}).is_object();
-}
-
-std::optional<RankRecord> decode_record(const RankLine& line) {
-  if (line.text.empty() || line.text[0] != '{') { return std::nullopt; }
-  if (line.text.size() > max_record_bytes) { throw broken(line, "a record is longer than 4,096 bytes"); }
-  const auto fields = parse_json_or_null(line.text, record_limits);
-  if (!fields.is_object()) { throw broken(line, "a record is not a JSON object"); }
-  const auto record = fields.find("record");
-  if (record == fields.end() || !record->is_string()) {
-    throw broken(line, "a record does not say which it is");
-  }
-  const auto rank = fields.find("rank");
-  if (rank == fields.end() || !rank->is_number_integer()) {
-    throw broken(line, "a record does not say its rank");
-  }
-
-  RankRecord out;
-  out.rank = rank->get<std::int64_t>();  // below 0 where it does not fit, which no job has
-  if (line.rank && *line.rank != out.rank) {
-    throw broken(line, fmt::format("rank {} sent a record of another rank", *line.rank));
-  }
-  out.said = read_said(line, record->get_ref<const std::string&>(), fields, Said());
-  return out;
 }
 
 }  // namespace virtrain::harness

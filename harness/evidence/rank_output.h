@@ -6,9 +6,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
-
-#include "common/model/protocol.h"
 
 namespace virtrain::harness {
 
@@ -50,21 +47,5 @@ class RankOutputSplitter {
   std::map<std::int64_t, std::string> partial_;  ///< by rank; -1: untagged
   std::int64_t current_ = -1;
 };
-
-/// A record of a rank; monostate for one that this version does not know.
-using Said = std::variant<std::monostate, protocol::Hello, protocol::Ready, protocol::Warmup,
-                          protocol::Sample, protocol::Later, protocol::Result, protocol::Failure>;
-
-struct RankRecord {
-  std::int64_t rank = 0;
-  Said said;
-};
-
-/// Decodes one line of standard output. A line that does not begin with '{' is no record (libraries print to
-/// standard output too): nothing. Throws Error(protocol) on a broken record, a number that is not finite
-/// where one is needed, and whatever else the database would refuse.
-std::optional<RankRecord> decode_record(const RankLine& line);
-/// Whether it begins as a record and does not end as one: the end of a process cut it.
-bool is_half_a_record(const std::string& text);
 
 }  // namespace virtrain::harness

@@ -1,6 +1,7 @@
 #include "harness/experiment/judge.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "common/model/leak.h"
 #include "common/system/log.h"
@@ -28,7 +29,8 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
 
 int judge_security(const std::vector<results::SecurityProbe>& probes) {
   const auto any = [&](LeakResult result) {
-    return std::ranges::any_of(probes, [&](const auto& one) { return one.result == to_string(result); });
+    const std::string_view word = to_string(result);
+    return std::ranges::any_of(probes, [&](const auto& one) { return one.result == word; });
   };
   return any(LeakResult::leak) ? exit_worse : any(LeakResult::inconclusive) ? exit_no_verdict : 0;
 }

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "results/store/records.h"
-
 namespace virtrain::harness {
 
 /// virtrain-probe's command lines for these probes in a node of so much memory: one for its host and one for
@@ -21,10 +19,5 @@ std::vector<std::vector<std::string>> probe_commands(const std::string& program,
 std::vector<std::vector<std::string>> rank_probe_commands(const std::string& program,
                                                           const std::vector<std::string>& probes,
                                                           bool have_gpus, const std::string& transport);
-
-/// The figures among the records that virtrain-probe has written, measured in this arm and node. Throws
-/// Error(trial_failed) where they are not such records.
-std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,
-                                                const std::string& node);
 
 }  // namespace virtrain::harness

@@ -8,7 +8,6 @@
 
 #include "common/error.h"
 #include "common/system/time.h"
-#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -18,7 +17,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr JsonLimits stressor_record_limits{.bytes = max_record_bytes, .depth = 16, .values = 1000};
 /// So many intervals in a row have to show the level.
 constexpr std::size_t enough_intervals = 2;
 constexpr std::size_t most_last_words = 400;
@@ -127,34 +125,31 @@ void StressJob::take_output(Stressor& stressor, OutputStream stream, std::string
 }
 
 void StressJob::take_line(Stressor& stressor, const RankLine& line) {
-  if (line.text.empty() || line.text[0] != '{') { return; }
-  const auto record = parse_json_or_null(line.text, stressor_record_limits);
-  if (!record.is_object()) { return fail(stressor.kind + " wrote a broken record"); }
-  const auto kind = record.value("record", nlohmann::json());
-  if (kind == "ready") {
+  const auto said = decode_stressor_record(line);
+  if (!said) { return; }
+  if (const auto* ready = std::get_if<protocol::StressorReady>(&*said)) {
     stressor.ready = true;
-    const auto port = record.find("port");
-    if (port != record.end() && port->is_number_unsigned() && *port <= 65535U) {
-      stressor.port = port->get<std::int64_t>();
-    }
+    stressor.port = ready->port.value_or(stressor.port);
   }
-  if (kind == "error") {
-    const auto message = record.value("message", nlohmann::json());
-    fail(stressor.kind + ": " + printable(message.is_string() ? message.get<std::string>() : "no reason"));
+  if (const auto* failure = std::get_if<protocol::Failure>(&*said)) {
+    fail(stressor.kind + ": " + printable(failure->message));
   }
-  if (auto progress = read_progress(record)) {
-    progress->end_ns = stressor.agent->time_of_message(progress->end_ns);
-    const auto unit = record.value("unit", nlohmann::json());
-    if (unit.is_string()) { stressor.unit = printable(unit.get<std::string>().substr(0, 32)); }
-    stressor.progress.push_back(*progress);
-    // A record a second is asked for, for days where need be; only what comes beside them is a flood.
-    constexpr double most_a_second = 4;
-    const auto seconds = static_cast<double>(monotonic_ns() - stressor.began_ns) * 1e-9;
-    if (static_cast<double>(stressor.progress.size()) <= most_a_second * (seconds + 1)) {
-      stressor.bytes -= std::min(stressor.bytes, line.text.size() + 1 + line_bytes);
-    }
+  if (const auto* progress = std::get_if<protocol::Progress>(&*said)) {
+    take_progress(stressor, *progress, line.text.size() + 1 + line_bytes);
   }
   waiter_.wake();
+}
+
+void StressJob::take_progress(Stressor& stressor, const protocol::Progress& said, std::size_t bytes) {
+  if (said.unit) { stressor.unit = printable(said.unit->substr(0, 32)); }
+  stressor.progress.push_back(
+      {stressor.agent->time_of_message(said.t_ns), said.seconds, said.busy, said.rate});
+  // A record a second is asked for, for days where need be; only what comes beside them is a flood.
+  constexpr double most_a_second = 4;
+  const auto seconds = static_cast<double>(monotonic_ns() - stressor.began_ns) * 1e-9;
+  if (static_cast<double>(stressor.progress.size()) <= most_a_second * (seconds + 1)) {
+    stressor.bytes -= std::min(stressor.bytes, bytes);
+  }
 }
 
 asio::awaitable<void> StressJob::wait_until(const char* what, std::function<bool()> reached,

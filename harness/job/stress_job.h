@@ -11,7 +11,7 @@
 
 #include "harness/agent/client/agent_client.h"
 #include "harness/evidence/aggressor.h"
-#include "harness/evidence/rank_output.h"
+#include "harness/evidence/workload_records.h"
 #include "harness/job/tenant_job.h"
 #include "harness/job/waiter.h"
 
@@ -57,6 +57,8 @@ class StressJob : public std::enable_shared_from_this<StressJob> {
                               std::chrono::milliseconds deadline);
   void take_output(Stressor& stressor, OutputStream stream, std::string_view bytes);
   void take_line(Stressor& stressor, const RankLine& line);
+  /// `bytes` of output that it cost.
+  void take_progress(Stressor& stressor, const protocol::Progress& said, std::size_t bytes);
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached,
                                    std::chrono::milliseconds deadline);
   using Which = std::function<bool(const Stressor&)>;

@@ -13,8 +13,8 @@
 
 #include "harness/agent/client/agent_client.h"
 #include "harness/evidence/nccl_transports.h"
-#include "harness/evidence/rank_output.h"
 #include "harness/evidence/rank_state.h"
+#include "harness/evidence/workload_records.h"
 #include "harness/job/rank_command.h"
 #include "harness/job/waiter.h"
 #include "harness/plan/plan.h"

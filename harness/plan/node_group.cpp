@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 namespace virtrain::harness {
 
@@ -80,7 +82,8 @@ vmctl::CardSettings settings_of_cards(const Devices& devices) {
   return {devices.settings, devices.vgpu_scheduler};
 }
 
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml) {
+std::vector<PlannedDomain> planned_domains(const Plan& plan, const PlannedXml& planned_xml) {
+  std::vector<PlannedDomain> domains;
   ByHost<vmctl::NodeId> numbers;  // each host counts its own
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     const auto& trial = plan.trials[i];
@@ -90,28 +93,24 @@ void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXm
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
         auto& number = numbers[group.tenants[t][n].host];
         if (!shares_nodes(trial.base) || n == 0) { ++number; }
-        if (runs_in_vms(trial.base)) {
-          plan_json["trials"][i]["tenants"][t]["nodes"][n]["xml"] = planned_xml(group, t, n, number);
-        }
+        if (runs_in_vms(trial.base)) { domains.push_back({i, t, n, planned_xml(group, t, n, number)}); }
       }
     }
   }
+  return domains;
 }
 
-std::string domain_xml_text(const nlohmann::json& plan_json) {
+std::string to_text(const Plan& plan, const std::vector<PlannedDomain>& domains) {
   std::string out;
-  std::set<std::string> shown;
-  for (const auto& trial : plan_json.at("trials")) {
-    const auto name = trial.at("case").get<std::string>();
-    const auto arm = trial.at("arm").get<std::string>();
-    if (!runs_in_vms(trial.at("base")) || !shown.insert(name + " " + arm).second) { continue; }
-    for (const auto& tenant : trial.at("tenants")) {
-      for (const auto& node : tenant.at("nodes")) {
-        out += fmt::format("\n<!-- {} {} pair {}, {} {} -->\n{}", name, arm,
-                           trial.at("pair").get<std::int64_t>(), tenant.at("name").get<std::string>(),
-                           node.at("hostname").get<std::string>(), node.at("xml").get<std::string>());
-      }
-    }
+  std::map<std::pair<std::string, std::string>, std::size_t> first;  // trial of a case in an arm
+  for (const auto& domain : domains) {
+    const auto& trial = plan.trials[domain.trial];
+    const auto& placement = plan.placements[trial.placement];
+    const auto shown = first.emplace(std::pair(placement.case_name, trial.arm), domain.trial).first;
+    if (shown->second != domain.trial) { continue; }
+    const auto& tenant = placement.tenants[domain.tenant];
+    out += fmt::format("\n<!-- {} {} pair {}, {} {} -->\n{}", placement.case_name, trial.arm, trial.pair,
+                       tenant.name, tenant.nodes[domain.node].hostname, domain.xml);
   }
   return out;
 }

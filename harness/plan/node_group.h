@@ -1,7 +1,6 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -38,10 +37,15 @@ vmctl::CardSettings settings_of_cards(const Devices& devices);
 /// The domain XML of a group's VM, the `number`th node of its run, as its host would make it.
 using PlannedXml = std::function<std::string(const vmctl::NodeGroupSpec& group, std::size_t tenant,
                                              std::size_t node, vmctl::NodeId number)>;
-/// Adds "xml" to each node of the VM trials in to_json(plan).
-void add_domain_xml(nlohmann::json& plan_json, const Plan& plan, const PlannedXml& planned_xml);
+/// A planned VM, by its place in the plan's trials.
+struct PlannedDomain {
+  std::size_t trial = 0, tenant = 0, node = 0;
+  std::string xml;
+};
+/// The VMs of all trials, in their order.
+std::vector<PlannedDomain> planned_domains(const Plan& plan, const PlannedXml& planned_xml);
 
 /// The domain XML of each case's first trial in each arm with VMs, for people.
-std::string domain_xml_text(const nlohmann::json& plan_json);
+std::string to_text(const Plan& plan, const std::vector<PlannedDomain>& domains);
 
 }  // namespace virtrain::harness

@@ -67,7 +67,7 @@ PURE_MAY_INCLUDE = re.compile(
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(
     r"harness/(agent|hosts|cli|schedule|scenario/(decode|yaml))/.*"
-    r"|harness/(evidence/(aggressor|rank_output)|job/(node_probes|plan_file|stress_job)|plan/(node_group|plan))\..*"
+    r"|harness/(evidence/(aggressor|workload_records)|job/plan_file|plan/plan)\..*"
     r"|harness/(security/(canary_tool|killed_run)|trial/run_context)\.cpp"
 )
 JSON_HEADERS = ("nlohmann/json.hpp", "common/text/json.h", "common/text/described_json.h")
@@ -448,14 +448,14 @@ class ForeignText(unittest.TestCase):
         self.assertEqual([o for f, text in product_files() for o in inner_json_offences(f, text)], [])
 
     def test_planted_json_inside(self):
-        for path in ["harness/rules/x.cpp", "harness/evidence/rank_state.h", "harness/job/tenant_job.cpp", "harness/bisect/x.cpp",
+        for path in ["harness/rules/x.cpp", "harness/evidence/rank_output.cpp", "harness/job/stress_job.cpp", "harness/plan/node_group.cpp", "harness/bisect/x.cpp",
                      "harness/trial/trial_records.cpp", "harness/trial/run_context.h", "harness/security/device_peer.cpp",
                      "harness/security/canary_tool.h", "harness/security/network_probes.h"]:
             for line in ["#include <nlohmann/json.hpp>", '#include "common/text/described_json.h"', "std::optional<nlohmann::json> hello;",
                          'tenant.record.workload["stressors"] = steps;']:
                 with self.subTest(f"{path}: {line}"):
                     self.assertEqual(len(inner_json_offences(path, f"{line}\n")), 1)
-        for path in ["harness/agent/frame.cpp", "harness/evidence/rank_output.cpp", "harness/trial/run_context.cpp", "results/x.cpp"]:
+        for path in ["harness/agent/frame.cpp", "harness/evidence/workload_records.cpp", "harness/trial/run_context.cpp", "results/x.cpp"]:
             self.assertEqual(inner_json_offences(path, "#include <nlohmann/json.hpp>\nnlohmann::json value;\n"), [])
 
 

@@ -24,7 +24,6 @@
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/evidence/gpu_facts.h"
-#include "harness/job/node_probes.h"
 #include "harness/job/tenant_job.h"
 #include "harness/rules/validity.h"
 #include "results/store/store.h"

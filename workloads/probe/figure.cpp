@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 
+#include "common/model/protocol.h"
 #include "common/system/time.h"
-#include "common/text/json.h"
+#include "common/text/described_json.h"
 #include "common/text/units.h"
 
 namespace virtrain::probe {
@@ -19,20 +21,26 @@ std::string rate(const Figure& figure) {
 }  // namespace
 
 nlohmann::json to_json(const Figure& figure) {
-  return {{"name", figure.name},
-          {"node", text_or_null(figure.node)},
-          {"transport", text_or_null(figure.transport)},
-          {"data_type", text_or_null(figure.data_type)},
-          {"nodes", figure.nodes},
-          {"ranks", figure.ranks},
-          {"size_bytes", or_null(figure.size_bytes)},
-          {"seconds", figure.seconds},
-          {"value", figure.value},
-          {"unit", figure.unit},
-          {"bus_bytes_per_second", or_null(figure.bus_bytes_per_second)},
-          {"wrong", figure.wrong},
-          {"measured_at", iso8601(wall_ns())},
-          {"detail", figure.detail}};
+  const auto known = [](const std::string& text) {
+    return text.empty() ? std::optional<std::string>() : std::optional(text);
+  };
+  protocol::ProbeFigure said;
+  said.name = figure.name;
+  said.node = known(figure.node);
+  said.transport = known(figure.transport);
+  said.data_type = known(figure.data_type);
+  said.nodes = figure.nodes;
+  said.ranks = figure.ranks;
+  if (figure.size_bytes) { said.size_bytes = static_cast<std::int64_t>(*figure.size_bytes); }
+  said.seconds = figure.seconds;
+  said.value = figure.value;
+  said.unit = figure.unit;
+  said.bus_bytes_per_second = figure.bus_bytes_per_second;
+  said.wrong = figure.wrong;
+  said.measured_at = iso8601(wall_ns());
+  auto fields = record_json(said);
+  fields["detail"] = figure.detail;
+  return fields;
 }
 
 std::string Table::lines(const std::vector<Figure>& figures) {

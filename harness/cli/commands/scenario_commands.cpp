@@ -182,9 +182,9 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
     });
   }
   if (!as_json && !arguments.xml) { return; }
-  auto json = to_json(plan);
+  std::vector<PlannedDomain> domains;
   if (arguments.xml) {
-    add_domain_xml(json, plan, [&](auto group, auto tenant, auto node, auto number) {
+    domains = planned_domains(plan, [&](auto group, auto tenant, auto node, auto number) {
       const auto& name = group.tenants[tenant][node].host;
       const auto at = std::ranges::find(rooms, name, &PlanHost::name) - rooms.begin();
       const auto& host = hosts.at(static_cast<std::size_t>(at));
@@ -193,7 +193,15 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
                                     rooms[static_cast<std::size_t>(at)].emulated);
     });
   }
-  fmt::print(std::cout, "{}", as_json ? dump_json(json, 2) + "\n" : domain_xml_text(json));
+  if (!as_json) {
+    fmt::print(std::cout, "{}", to_text(plan, domains));
+    return;
+  }
+  auto json = to_json(plan);
+  for (auto& [trial, tenant, node, xml] : domains) {
+    json["trials"][trial]["tenants"][tenant]["nodes"][node]["xml"] = std::move(xml);
+  }
+  fmt::print(std::cout, "{}\n", dump_json(json, 2));
 }
 
 results::Table shipped_table() {

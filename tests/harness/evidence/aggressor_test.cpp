@@ -4,24 +4,6 @@
 
 using namespace virtrain::harness;
 
-TEST_CASE("a stressor's second is read strictly") {
-  const nlohmann::json good{
-      {"record", "progress"}, {"t_ns", 5}, {"seconds", 1.0}, {"busy", 0.5}, {"rate", 7.0}};
-  const auto progress = read_progress(good);
-  REQUIRE(progress);
-  CHECK(progress->end_ns == 5);
-  CHECK(progress->busy == 0.5);
-  for (const char* field : {"t_ns", "seconds", "busy", "rate", "record"}) {
-    auto bad = good;
-    bad.erase(field);
-    CHECK_FALSE(read_progress(bad));
-    bad[field] = -1.5;
-    CHECK_FALSE(read_progress(bad));
-    bad[field] = "x";
-    CHECK_FALSE(read_progress(bad));
-  }
-}
-
 TEST_CASE("a neighbour's row gets its stressors' work and the victim's later steps, in the bytes of old") {
   virtrain::results::Tenant row;
   row.workload = {{"aggressor", "cpu"}};

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "common/model/protocol.h"
 #include "common/system/time.h"
 #include "common/text/json.h"
 #include "common/text/units.h"
@@ -168,7 +169,7 @@ class Run {
     } else if (!flags_.transport.empty()) {
       figure.transport = flags_.transport;
     }
-    write_record("probe", 0, to_json(figure));
+    write_record(protocol::ProbeFigure::record, 0, to_json(figure));
   }
 
   void write_table(const std::string& text) const {

@@ -46,9 +46,8 @@ class Run {
   void run_all() {
     say_hello();
     if (load_.follow()) { return; }
-    write_record("ready", environment_rank(),
-                 {{"t_ns", monotonic_ns()},
-                  {"port", load_.port() ? nlohmann::json(*load_.port()) : nlohmann::json(nullptr)}});
+    write_record(protocol::StressorReady::record, environment_rank(),
+                 {{"t_ns", monotonic_ns()}, described(&protocol::StressorReady::port, load_.port())});
     wait_for_go();
     start_ns_ = last_ns_ = monotonic_ns();
     if (ended_by_.empty()) { work_until_the_end(); }
