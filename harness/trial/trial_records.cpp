@@ -215,9 +215,7 @@ void save_nodes(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
       node.record = record_of(node.live);
-      if (const auto& host = node.live.placement->host; !host.empty()) {
-        node.record.fingerprint["host"] = host;
-      }
+      node.record.host = node.live.placement->host;
       const auto& scheduler = trial.placement.devices.vgpu_scheduler;
       if (scheduler && node.live.made.has_own_kernel) {
         node.record.fingerprint["vgpu_scheduler"] = to_string(*scheduler);

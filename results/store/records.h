@@ -148,6 +148,7 @@ struct Node {
   std::int64_t id = 0;
   std::string name = {};  ///< unique inside its trial
   std::string kind = {};  ///< vm or slice
+  std::string host = {};  ///< whose node it is, where the experiment has several hosts
   std::string domain_name = {};
   std::string domain_uuid = {};
   std::string guest_boot_id = {};
@@ -167,10 +168,10 @@ struct Node {
   Fingerprint fingerprint = {};
 };
 BOOST_DESCRIBE_STRUCT(Node, (),
-                      (name, kind, domain_name, domain_uuid, guest_boot_id, hostname, cores, memory_bytes,
-                       numa_node, cpuset_read_back, memory_limit_read_back_bytes, clock_offset_ns,
-                       clock_uncertainty_ns, kernel, console_log, helper_cpu_seconds, agent_ready_seconds,
-                       domain_xml))
+                      (name, kind, host, domain_name, domain_uuid, guest_boot_id, hostname, cores,
+                       memory_bytes, numa_node, cpuset_read_back, memory_limit_read_back_bytes,
+                       clock_offset_ns, clock_uncertainty_ns, kernel, console_log, helper_cpu_seconds,
+                       agent_ready_seconds, domain_xml))
 
 /// One trainer process.
 struct Rank {

@@ -121,7 +121,7 @@ TEST_CASE("an experiment over three hosts has each node on its own, and says whi
   CHECK(experiment.fingerprint.at("hosts_differ") == "kernel");
   std::set<std::string> hosts;
   for (const auto& tenant : store.tenants(store.trials(experiment.id).front().id)) {
-    for (const auto& node : store.nodes(tenant.id)) { hosts.insert(node.fingerprint.at("host")); }
+    for (const auto& node : store.nodes(tenant.id)) { hosts.insert(node.host); }
   }
   CHECK(hosts == std::set<std::string>{"host-01", "host-02", "host-03"});
   const auto differ = cluster.events("hosts are not alike");
