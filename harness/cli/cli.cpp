@@ -170,7 +170,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 constexpr std::pair<const char*, const char*> verb_groups[] = {
     {"Measure", "demo run reproduce bisect schedule"},
     {"Before a run", "doctor scenarios validate plan schema topology"},
-    {"Read results", "list show compare isolate changes ack report"},
+    {"Read results", "list show compare isolate diagnose changes ack report"},
     {"Exchange results", "import export"},
     {"Keep the host tidy", "clean completion"}};
 
@@ -240,6 +240,7 @@ int run(int argc, char** argv) {
   add_exchange_commands(cli);
   add_doctor_command(cli);
   add_topology_command(cli);
+  add_diagnose_command(cli);
   add_clean_command(cli);
   add_manual_commands(cli);
   group_verbs(cli.app);

@@ -38,6 +38,7 @@ void add_exchange_commands(Cli& cli);  ///< export, import
 void add_selection_options(CLI::App& verb, results::Selection& selection);
 void add_doctor_command(Cli& cli);    ///< doctor
 void add_topology_command(Cli& cli);  ///< topology
+void add_diagnose_command(Cli& cli);  ///< diagnose
 void add_clean_command(Cli& cli);     ///< clean
 void add_manual_commands(Cli& cli);   ///< completion, and for the build manual
 

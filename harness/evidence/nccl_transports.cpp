@@ -3,37 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
-#include <optional>
 #include <vector>
 
-#include "common/text/printable.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
+#include "results/diagnosis/nccl_log.h"
 
 namespace virtrain::harness {
 namespace {
 
 using RankPair = std::pair<std::int64_t, std::int64_t>;
-
-/// Longer than any that NCCL knows; a guest may print anything.
-constexpr std::size_t most_name_bytes = 64;
-
-/// "3[1a000]" is 3: a rank and its device.
-std::optional<std::int64_t> rank_of(std::string_view text) {
-  return parse_integer(trim(text.substr(0, text.find('['))));
-}
-
-/// "NET/IB/8(3)/GDRDMA/Shared" is "NET/IB/GDRDMA": which adapter, relayed by whom and from which pool of
-/// buffers differs between channels and is none of the way.
-std::string way_of(std::string_view words) {
-  std::vector<std::string> parts;
-  for (auto& part : split(trim(words), '/')) {
-    const bool is_number = !part.empty() && std::isdigit(static_cast<unsigned char>(part[0])) != 0;
-    if (!part.empty() && !is_number && part != "Shared") { parts.push_back(std::move(part)); }
-  }
-  return join(parts, "/");
-}
 
 std::string pair_text(const RankPair& pair) {
   return fmt::format("{}-{}", pair.first, pair.second);
@@ -60,22 +38,9 @@ bool all_joined_by_nvlink(const std::vector<vmctl::PlacedDevice>& gpus) {
 }  // namespace
 
 void NcclTransports::take(std::string_view line, std::int64_t ranks) {
-  constexpr std::string_view begin_mark = "NCCL INFO Channel ", colon_mark = " : ", arrow_mark = " -> ",
-                             via_mark = " via ";
-  const auto begin = line.find(begin_mark);
-  if (begin == std::string_view::npos) { return; }
-  line.remove_prefix(begin + begin_mark.size());
-  const auto colon = line.find(colon_mark), arrow = line.find(arrow_mark), via = line.find(via_mark);
-  if (via == std::string_view::npos || colon > arrow || arrow > via) { return; }
-  const auto from = rank_of(line.substr(colon + colon_mark.size(), arrow - colon - colon_mark.size()));
-  const auto to = rank_of(line.substr(arrow + arrow_mark.size(), via - arrow - arrow_mark.size()));
-  const auto way = way_of(line.substr(via + via_mark.size()));
-  const auto is_ours = [&](const std::optional<std::int64_t>& rank) {
-    return rank && *rank >= 0 && *rank < ranks;
-  };
-  const bool is_plain = !way.empty() && way.size() <= most_name_bytes && way.find(',') == std::string::npos &&
-                        printable(way) == way;
-  if (is_ours(from) && is_ours(to) && from != to && is_plain) { seen_[std::minmax(*from, *to)].insert(way); }
+  const auto connection = results::nccl_connection_in(line);
+  if (!connection || connection->from >= ranks || connection->to >= ranks) { return; }
+  seen_[std::minmax(connection->from, connection->to)].insert(connection->way);
 }
 
 std::map<std::string, std::string> NcclTransports::by_pair() const {

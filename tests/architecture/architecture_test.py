@@ -55,7 +55,7 @@ MAY_MAKE_OUTPUT = re.compile(
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
     r"(harness/(evidence|rules|plan)|results/(statistics|comparison|changes)|vmctl/hypervisor/domain)/.*"
-    r"|harness/bisect/search\..*"
+    r"|(harness/bisect/search|results/diagnosis/(diagnosis|nccl_log))\..*"
 )
 # Beside what is pure itself: the language, the libraries that compute, and our values.
 PURE_MAY_INCLUDE = re.compile(
@@ -95,7 +95,7 @@ ROOMS = {
     "common": ["", "model", "text", "files", "system", "frames"],
     "results": [
         *["store/schema", "store", "statistics", "comparison/guard", "comparison/causes", "comparison", "changes", "reading", "tables"],
-        *["exchange/records", "exchange/files", "exchange/readers", "exchange/readers/logs", "exchange/exporters", "exchange", "exchange/bundle", "reproduction"],
+        *["exchange/records", "exchange/files", "exchange/readers", "exchange/readers/logs", "exchange/exporters", "exchange", "exchange/bundle", "diagnosis", "reproduction"],
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [

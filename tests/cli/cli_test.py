@@ -17,7 +17,7 @@ import unittest
 from command_line import BUILD, SCENARIOS, small_scenario, virtrain
 
 VERBS = ["demo", "run", "reproduce", "plan", "validate", "list", "show", "compare", "export", "import", "doctor", "clean", "schema", "scenarios", "changes",
-         "ack", "bisect", "schedule", "topology"]
+         "ack", "bisect", "schedule", "topology", "diagnose"]
 EXPERIMENT = re.compile(r"\d{8}t\d{6}-[0-9a-f]{6}")
 
 
@@ -430,6 +430,38 @@ class Doctor(CommandLine):
             self.assertEqual(finding.keys(), {"id", "severity", "status", "found", "fix"})
             self.assertIn(finding["severity"], {"blocks", "invalidates", "warns", "notes"})
         self.assertEqual(len({f["id"] for f in findings}), len(findings))
+
+
+class Diagnose(CommandLine):
+    LOG = "".join(f"n1:1{r}:2 [{r}] NCCL INFO comm 0x1 rank {r} nranks 2 cudaDev {r} busId 1000 - Init START\n" for r in (0, 1))
+
+    def log(self, name, *said):
+        return self.file(self.LOG + "".join(f"n1:10:2 [0] NCCL INFO {line}\n" for line in said), name=name)
+
+    def test_a_vm_beside_bare_metal(self):
+        vm = self.log("vm.log", "Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct")
+        metal = self.log("metal.log", "Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM/read")
+        result = self.succeed("diagnose", vm, "--baseline", metal)
+        self.assertIn("1. NCL-1: GPUs of one node do not reach each other directly", result.out)
+        self.assertIn("cannot tell the size of a loss", result.out)
+        findings = json.loads(self.succeed("diagnose", vm, "--baseline", metal, "--json").out)
+        self.assertEqual([f["id"] for f in findings], ["NCL-1"])
+        self.assertIn("SHM/direct/direct", findings[0]["evidence"])
+        self.assertIn("Nothing that these files tell is wrong", self.succeed("diagnose", "-", stdin=metal.read_text()).out)
+
+    def test_files_that_say_nothing(self):
+        other = self.file("hello\n", name="other.log")
+        result = virtrain("diagnose", other)
+        self.assertEqual(result.status, 3, result)
+        self.assertIn("NCCL_DEBUG=INFO", result.err)
+        result = self.succeed("diagnose", other, self.log("vm.log", "Using network IB"))
+        self.assertIn("it is passed over", result.err)
+        self.assertEqual(virtrain("diagnose", self.folder / "none").status, 3)
+        empty = self.folder / "empty"
+        empty.mkdir()
+        (empty / "binary").write_bytes(b"\0\1")
+        self.assertEqual(virtrain("diagnose", empty).status, 3)
+        self.assertTrue(self.succeed("diagnose", self.folder, "--format", "csv").out.startswith("id,finding,"))
 
 
 class Topology(CommandLine):

@@ -1,0 +1,67 @@
+#include "results/diagnosis/diagnosis_table.h"
+
+#include <fmt/format.h>
+
+#include <array>
+
+#include "common/text/printable.h"
+#include "common/text/wrap.h"
+#include "results/tables/probe_figures.h"
+
+namespace virtrain::results {
+namespace {
+
+using Found = DiagnosisFinding;
+constexpr ColumnOf<Found> finding_columns[] = {
+    {"id", "id", [](const Found& of) { return cell(of.id); }},
+    {"finding", "finding", [](const Found& of) { return cell(of.says); }, false, false, false, false, true},
+    {"evidence", "seen", [](const Found& of) { return cell(of.evidence); }, false, false, false, false, true},
+    {"cost", "costs", [](const Found& of) { return cell(of.cost); }, false, true, false, false, true},
+    {"fix", "do", [](const Found& of) { return cell(of.fix); }, false, false, false, false, true},
+    {"check", "check", [](const Found& of) { return cell(of.check); }, false, false, false, false, true}};
+
+std::string loss_words(const MeasuredLoss& loss) {
+  return fmt::format("{}: {}, {:.1f} % of the baseline's {}", loss.name,
+                     figure_with_unit(loss.side, loss.unit), (1 - loss.loss()) * 100,
+                     figure_with_unit(loss.baseline, loss.unit));
+}
+
+std::string unknown_words(const std::string& unknown) {
+  return "cannot tell " + unknown;
+}
+
+}  // namespace
+
+Table diagnosis_table(const Diagnosis& diagnosis) {
+  auto table = table_of(finding_columns, diagnosis.findings);
+  for (const auto& loss : diagnosis.losses) { table.notes.push_back(loss_words(loss)); }
+  for (const auto& one : diagnosis.unknown) { table.notes.push_back(unknown_words(one)); }
+  return table;
+}
+
+std::string to_text(const Diagnosis& diagnosis, std::size_t columns) {
+  std::string text;
+  const auto add = [&](const std::string& line) { text += hang(line, columns) + "\n"; };
+  for (const auto& loss : diagnosis.losses) { add(loss_words(loss)); }
+  if (!diagnosis.losses.empty()) {
+    add("One run of each side carries no verdict; virtrain compare gives one for three and more.");
+  }
+  if (diagnosis.findings.empty()) { add("Nothing that these files tell is wrong."); }
+  std::size_t number = 0;
+  for (const auto& one : diagnosis.findings) {
+    text += "\n";
+    add(fmt::format("{}. {}: {}", ++number, one.id, one.says));
+    for (const auto& [head, words] :
+         std::array{std::pair("seen", &one.evidence), std::pair("costs", &one.cost),
+                    std::pair("do", &one.fix), std::pair("check", &one.check)}) {
+      if (words->empty()) { continue; }
+      constexpr std::size_t indent = 10;
+      text += fmt::format("   {:<6} {}\n", head, hang(printable(*words), columns, indent));
+    }
+  }
+  if (!diagnosis.unknown.empty()) { text += "\n"; }
+  for (const auto& one : diagnosis.unknown) { add(unknown_words(one)); }
+  return text;
+}
+
+}  // namespace virtrain::results
