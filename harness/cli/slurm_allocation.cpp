@@ -212,8 +212,10 @@ CLI::Option* add_slurm_options(CLI::App& verb, SlurmArguments& arguments) {
   return slurm;
 }
 
-std::optional<int> run_in_allocation(const SlurmArguments& arguments, bool wait) {
-  if (!arguments.words || current_slurm_job()) { return std::nullopt; }
+namespace {
+
+/// This process's command line inside of a new allocation.
+int run_in_allocation(const SlurmArguments& arguments, bool wait) {
   if (on_path("salloc").empty()) {
     throw Error(allocating, ErrorCode::host_unable,
                 "it is not installed on this machine (Debian: slurm-client)");
@@ -225,16 +227,24 @@ std::optional<int> run_in_allocation(const SlurmArguments& arguments, bool wait)
               fmt::format("exit status {}: {}", status, complaints_in(salloc.said())));
 }
 
-void require_network(const HostList& hosts, const SlurmArguments& arguments) {
-  if (hosts.hosts.size() < 2 || arguments.network.kind != vmctl::HostNetworkKind::none) { return; }
-  throw Error(
-      "use the nodes of the Slurm job", ErrorCode::usage,
-      fmt::format("{} need a network between them: --slurm-network vxlan:NIC or bridge:NAME, of each node",
-                  counted(hosts.hosts.size(), "node")));
+HostList nodes_of_job(const SlurmJob& job, const SlurmArguments& arguments,
+                      std::optional<Elevation> elevation) {
+  const char* const own = std::getenv("VIRTRAIN_OWN_JOB");  // of the salloc that this virtrain started
+  if (!arguments.words->empty() && (own == nullptr || own != job.id)) {
+    log::info("inside Slurm job " + printable(job.id) +
+              ": its nodes are used, not those that --slurm asks for");
+  }
+  auto list = look_at_allocation(job, arguments.network, elevation.value_or(Elevation::none));
+  std::vector<std::string> names;
+  for (const auto& node : list.hosts) { names.push_back(node.name); }
+  log::info("nodes of Slurm job " + printable(job.id), {{"nodes", printable(join(names, ", "))}});
+  return list;
 }
 
-std::optional<HostList> chosen_allocation(const SlurmArguments& arguments,
-                                          std::optional<Elevation> elevation) {
+}  // namespace
+
+std::optional<int> take_allocation(const SlurmArguments& arguments, const AllocationRequest& request,
+                                   const std::function<void(HostList)>& take) {
   const auto job = current_slurm_job();
   if (!arguments.words) {
     if (job) {
@@ -243,17 +253,17 @@ std::optional<HostList> chosen_allocation(const SlurmArguments& arguments,
     }
     return std::nullopt;
   }
-  if (!job) { throw Error("find the Slurm job", ErrorCode::usage, "there is none"); }
-  const char* const own = std::getenv("VIRTRAIN_OWN_JOB");  // of the salloc that this virtrain started
-  if (!arguments.words->empty() && (own == nullptr || own != job->id)) {
-    log::info("inside Slurm job " + printable(job->id) +
-              ": its nodes are used, not those that --slurm asks for");
-  }
-  auto list = look_at_allocation(*job, arguments.network, elevation.value_or(Elevation::none));
-  std::vector<std::string> names;
-  for (const auto& node : list.hosts) { names.push_back(node.name); }
-  log::info("nodes of Slurm job " + printable(job->id), {{"nodes", printable(join(names, ", "))}});
-  return list;
+  if (!job) { return run_in_allocation(arguments, request.wait); }
+  take(nodes_of_job(*job, arguments, request.elevation));
+  return std::nullopt;
+}
+
+void require_network(const HostList& hosts, const SlurmArguments& arguments) {
+  if (hosts.hosts.size() < 2 || arguments.network.kind != vmctl::HostNetworkKind::none) { return; }
+  throw Error(
+      "use the nodes of the Slurm job", ErrorCode::usage,
+      fmt::format("{} need a network between them: --slurm-network vxlan:NIC or bridge:NAME, of each node",
+                  counted(hosts.hosts.size(), "node")));
 }
 
 }  // namespace virtrain::harness

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,16 +20,17 @@ struct SlurmArguments {
 /// --slurm and --slurm-network; returns the former.
 CLI::Option* add_slurm_options(CLI::App& verb, SlurmArguments& arguments);
 
-/// Where --slurm was given outside of a job: runs this process's command line again inside of an allocation
-/// that salloc makes, and returns its exit status. SIGTERM, SIGINT and SIGHUP are passed on to it. Nothing:
-/// there is a job, or Slurm was not asked. Without `wait` nodes are taken now or not at all: Error(busy) with
-/// salloc's words. Throws Error(usage) or Error(host_unable) for its other words.
-std::optional<int> run_in_allocation(const SlurmArguments& arguments, bool wait);
+struct AllocationRequest {
+  bool wait = false;  ///< for nodes; else they are taken now or not at all: Error(busy) with salloc's words
+  std::optional<Elevation> elevation = {};  ///< how host processes are root there; absent: not
+};
 
-/// The job's nodes where --slurm was given, for host processes that are root in the way of --privileges
-/// (absent: none); else nothing, which is logged inside of a job.
-std::optional<HostList> chosen_allocation(const SlurmArguments& arguments,
-                                          std::optional<Elevation> elevation);
+/// Where --slurm was given outside of a job: runs this process's command line again inside of an allocation
+/// that salloc makes, and returns its exit status. SIGTERM, SIGINT and SIGHUP are passed on to it. Inside of
+/// a job: tells `take` its nodes. Where Slurm was not asked it does neither, which is logged inside of a job.
+/// Throws Error(usage) or Error(host_unable) for salloc's other words.
+std::optional<int> take_allocation(const SlurmArguments& arguments, const AllocationRequest& request,
+                                   const std::function<void(HostList)>& take);
 
 /// Throws Error(usage) where several hosts have no network between them.
 void require_network(const HostList& hosts, const SlurmArguments& arguments);

@@ -155,13 +155,14 @@ void run(RunArguments& arguments, Cli& cli) {
   if (!arguments.resumed.empty()) { require_agreement(scenario, arguments); }
   if (!arguments.report.empty()) { require_report_place(arguments.report); }
   auto& options = arguments.options;
-  if (const auto status = run_in_allocation(arguments.slurm, options.experiment.wait)) {
+  const auto take = [&](HostList hosts) {
+    require_network(hosts, arguments.slurm);
+    set_hosts(scenario, std::move(hosts));
+  };
+  if (const auto status =
+          take_allocation(arguments.slurm, {options.experiment.wait, options.elevation}, take)) {
     cli.exit_status = *status;
     return;
-  }
-  if (auto hosts = chosen_allocation(arguments.slurm, options.elevation)) {
-    require_network(*hosts, arguments.slurm);
-    set_hosts(scenario, std::move(*hosts));
   }
   options.quiet = cli.quiet;
   options.experiment.command_line = cli.command_line;

@@ -149,13 +149,11 @@ void say_what_that_host_lacks(vmctl::HostLooks& host, const Scenario& scenario, 
 
 void print_plan(const PlanArguments& arguments, Cli& cli) {
   auto scenario = load(arguments.scenario);
-  if (const auto status = run_in_allocation(arguments.slurm, false)) {
+  take_hosts(arguments.hosts, scenario);
+  const auto take = [&scenario](HostList hosts) { set_hosts(scenario, std::move(hosts)); };
+  if (const auto status = take_allocation(arguments.slurm, {}, take)) {
     cli.exit_status = *status;
     return;
-  }
-  take_hosts(arguments.hosts, scenario);
-  if (auto hosts = chosen_allocation(arguments.slurm, std::nullopt)) {
-    set_hosts(scenario, std::move(*hosts));
   }
   const auto opened = open_planned(arguments, scenario);
   const auto& hosts = opened.hosts;

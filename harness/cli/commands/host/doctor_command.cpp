@@ -482,13 +482,11 @@ void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
-  if (const auto status = run_in_allocation(arguments.slurm, false)) {
+  auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
+  const auto take = [&hosts](HostList allocated) { hosts = std::move(allocated); };
+  if (const auto status = take_allocation(arguments.slurm, {.elevation = arguments.elevation}, take)) {
     cli.exit_status = *status;
     return;
-  }
-  auto hosts = scenario ? hosts_of(*scenario, arguments.hosts.hosts) : hosts_of(arguments.hosts.hosts);
-  if (auto allocated = chosen_allocation(arguments.slurm, arguments.elevation)) {
-    hosts = std::move(*allocated);
   }
   if (!hosts.hosts.empty()) { return examine_hosts(hosts, scenario, arguments, cli); }
   if (!arguments.record.empty()) {
