@@ -34,25 +34,10 @@ Host& RunHosts::only() const {
   return *hosts_.front().host;
 }
 
-Error RunHosts::named(const Member& member, const Error& error) const {
-  // A client of one of several has said it already.
-  if (hosts_.size() == 1 || error.operation().starts_with(member.name + ": ")) { return error; }
-  return {member.name + ": " + error.operation(), error.code(), error.message()};
-}
-
-template <typename Work>
-auto RunHosts::of(const Member& member, Work&& work) const {
-  try {
-    return work(*member.host);
-  } catch (const Error& error) { throw named(member, error); }
-}
-
 /// The work takes a Member and its Host.
 template <typename Work>
 auto RunHosts::of_all(Work&& work) const {
-  return at_once(hosts_, [&](const Member& member) {
-    return of(member, [&](Host& host) { return work(member, host); });
-  });
+  return at_once(hosts_, [&](const Member& member) { return work(member, *member.host); });
 }
 
 /// The work takes a Host and the group's number there.
@@ -63,15 +48,14 @@ auto RunHosts::of_group(NodeGroupId group, Work&& work) const {
     const std::scoped_lock lock(mutex_);
     places = groups_.at(static_cast<std::size_t>(group - 1));
   }
-  return at_once(places, [&](const Place& place) {
-    return of(*place.member, [&](Host& host) { return work(*place.member, host, place.id); });
-  });
+  return at_once(places,
+                 [&](const Place& place) { return work(*place.member, *place.member->host, place.id); });
 }
 
 template <auto method, typename... Argument>
 auto RunHosts::of_node(NodeId node, const Argument&... argument) const {
   const auto place = place_of(node);
-  return of(*place.member, [&](Host& host) { return (host.*method)(place.id, argument...); });
+  return (place.member->host->*method)(place.id, argument...);
 }
 
 RunHosts::Member& RunHosts::member(const std::string& name) {
@@ -102,7 +86,8 @@ void RunHosts::begin(const RunSpec& run) {
     member.run.network = member.network;
     for (const auto& other : hosts_) {
       const auto& end = other.between.address;  // of the tunnel
-      if (&other != &member && !end.empty()) { member.run.peers.push_back(end); }
+      const bool is_tunnelled = member.network.kind == HostNetworkKind::vxlan;
+      if (is_tunnelled && &other != &member && !end.empty()) { member.run.peers.push_back(end); }
     }
   }
   of_all([](const Member& member, Host& host) { host.begin(member.run); });
@@ -115,14 +100,12 @@ void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {
     if (found == resources.end()) { continue; }
     const auto& wanted = found->second;
     try {
-      of(hosts_[i], [&](Host& host) { host.acquire(wanted); });
+      hosts_[i].host->acquire(wanted);
     } catch (const Error& error) {
       // The hosts that were taken go back, so that two runs do not wait for each other.
       for (std::size_t taken = 0; taken < i; ++taken) {
-        of(hosts_[taken], [&](Host& host) {
-          host.end(true);
-          host.begin(hosts_[taken].run);
-        });
+        hosts_[taken].host->end(true);
+        hosts_[taken].host->begin(hosts_[taken].run);
       }
       throw;
     }
@@ -218,7 +201,17 @@ std::vector<std::string> RunHosts::give_back() {
 }
 
 std::vector<std::string> RunHosts::end_lending() {
-  return joined(of_all([](const Member&, Host& host) { return host.end_lending(); }));
+  const bool alone = hosts_.size() == 1;
+  return joined(of_all([alone](const Member& member, Host& host) {
+    try {
+      return host.end_lending();
+    } catch (const Error& error) {
+      if (alone) { throw; }
+      log::warning("a host could not give its devices back, and does so by itself",
+                   {{"host", member.name}, {"reason", error.what()}});
+      return std::vector<std::string>();
+    }
+  }));
 }
 
 void RunHosts::watch_devices(const ByHost<std::vector<std::string>>& addresses) {
@@ -250,8 +243,7 @@ NodeGroup RunHosts::plan_nodes(const NodeGroupSpec& spec) {
     });
     if (has_nodes) { wanted.push_back(&member); }
   }
-  auto parts = at_once(
-      wanted, [&](Member* member) { return of(*member, [&](Host& host) { return host.plan_nodes(spec); }); });
+  auto parts = at_once(wanted, [&](const Member* member) { return member->host->plan_nodes(spec); });
   std::vector<std::pair<Member*, NodeFacts>> nodes;
   std::vector<Place> places;
   for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -286,7 +278,7 @@ std::vector<NodeStream> RunHosts::start(const std::vector<NodeId>& nodes) {
     for (const auto& [n, id] : of_one.second) {
       if (is_cancelled_) { throw Error("start nodes", ErrorCode::interrupted, "stopped"); }
       const auto began_ns = monotonic_ns();
-      streams[n] = of(*of_one.first, [id = id](Host& host) { return host.start(id); });
+      streams[n] = of_one.first->host->start(id);
       const bool is_ours = is_within(streams[n].started_ns, began_ns);
       if (!is_ours) { streams[n].started_ns = began_ns; }
     }
@@ -328,7 +320,7 @@ GuestTopology RunHosts::check_topology(NodeId node, const std::vector<PciFunctio
 }
 
 std::vector<int> RunHosts::numa_nodes_of(const std::string& host, const std::vector<int>& cores) {
-  return of(member(host), [&](Host& there) { return there.numa_nodes_of(cores); });
+  return member(host).host->numa_nodes_of(cores);
 }
 
 Removal RunHosts::remove(NodeGroupId group) {

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/error.h"
 #include "harness/hosts/named_host.h"
 #include "harness/scenario/host_list.h"
 #include "vmctl/api/host.h"
@@ -18,7 +17,8 @@ namespace virtrain::harness {
 
 /// The hosts of one run. What concerns a node, a device or a core goes to its host, and what concerns the run
 /// to all of them at once. Nodes and groups are counted over the run, whichever host has them. Calls may be
-/// made from several threads; they block, and an Error of one of several hosts begins with its name.
+/// made from several threads; they block. An Error of one of several hosts begins with its name, as its
+/// client has it.
 class RunHosts {
  public:
   /// The one host whose nodes say no name.
@@ -49,6 +49,7 @@ class RunHosts {
   std::size_t lend(const ByHost<std::vector<vmctl::DeviceGrant>>& grants, const vmctl::CardSettings& cards);
   void set(const ByHost<std::vector<vmctl::DeviceGrant>>& grants, const vmctl::DeviceSettings& wanted);
   std::vector<std::string> give_back();
+  /// A host that is gone does it by itself, and of several it is only said.
   std::vector<std::string> end_lending();
 
   void watch_devices(const ByHost<std::vector<std::string>>& addresses);
@@ -88,14 +89,11 @@ class RunHosts {
   };
 
   template <typename Work>
-  auto of(const Member& member, Work&& work) const;
-  template <typename Work>
   auto of_all(Work&& work) const;
   template <typename Work>
   auto of_group(vmctl::NodeGroupId group, Work&& work) const;
   template <auto method, typename... Argument>
   auto of_node(vmctl::NodeId node, const Argument&... argument) const;
-  Error named(const Member& member, const Error& error) const;
   Member& member(const std::string& name);
   Place place_of(vmctl::NodeId node) const;
 

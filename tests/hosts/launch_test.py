@@ -17,7 +17,7 @@ import rig as rigs
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 RIG = None
-UNABLE = 4  # a host that is gone
+TRIAL_FAILED = 6
 
 
 def setUpModule():
@@ -222,7 +222,7 @@ class Run(unittest.TestCase):
     def assert_ended(self, run, *words):
         began = time.monotonic()
         log = run.stderr.read()
-        self.assertEqual(run.wait(10), UNABLE, log)
+        self.assertEqual(run.wait(10), TRIAL_FAILED, log)
         self.assertLess(time.monotonic() - began, 40)
         for one in words:
             self.assertRegex(log, one)
@@ -264,7 +264,7 @@ class Run(unittest.TestCase):
         (pid,) = RIG.host("gpu-b").pids_of("virtrain-host")
         os.kill(pid, signal.SIGKILL)
         log = run.stderr.read()
-        self.assertEqual(run.wait(60), UNABLE, log)
+        self.assertEqual(run.wait(60), TRIAL_FAILED, log)
         self.assertRegex(log, r"(?<!gpu-b: )gpu-b: call \w+ of the host: virtrain-host is gone: ")
         self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b").returncode, 0)
         self.assertEqual(virtrain("clean", "--hosts", "gpu-a,gpu-b", "--verify").returncode, 0)

@@ -14,7 +14,8 @@ namespace virtrain::test {
 /// A host behind real frames: its server on a thread of this process, and a client of it.
 class FramedHost {
  public:
-  explicit FramedHost(vmctl::Host& host) {
+  /// `name`: of one of several hosts.
+  explicit FramedHost(vmctl::Host& host, const std::string& name = "") {
     auto [ours, theirs] = make_socketpair();
     server_ = std::make_unique<vmctl::HostServer>(host, duplicate(theirs.get()), std::move(theirs));
     thread_ = std::thread([this] {
@@ -22,7 +23,7 @@ class FramedHost {
       server_->undo();
     });
     try {
-      client_ = harness::host_client({duplicate(ours.get()), std::move(ours), -1});
+      client_ = harness::host_client({duplicate(ours.get()), std::move(ours), -1, {}, name});
     } catch (...) {
       end();
       throw;

@@ -61,10 +61,9 @@ int measure() {
         std::map<std::string, std::filesystem::path>{
             {"virtrain-resnet50-cpu",
              sibling_program("virtrain-agent").parent_path() / "fault-kit" / "virtrain-resnet50-cpu"}}));
-    framed.push_back(std::make_unique<test::FramedHost>(*fakes.back()));
-    named.push_back({fmt::format("host-{:02}", n),
-                     {vmctl::HostNetworkKind::vxlan, "data0"},
-                     framed.back()->take_client()});
+    const auto name = fmt::format("host-{:02}", n);
+    framed.push_back(std::make_unique<test::FramedHost>(*fakes.back(), name));
+    named.push_back({name, {vmctl::HostNetworkKind::vxlan, "data0"}, framed.back()->take_client()});
   }
   const auto wanted = scenario();
   auto began_ns = monotonic_ns();

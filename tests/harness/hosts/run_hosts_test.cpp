@@ -2,11 +2,16 @@
 
 #include "harness/hosts/run_hosts.h"
 
+#include <chrono>
+#include <memory>
+#include <thread>
+
 #include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
 #include "harness/scenario/decode/decode.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
+#include "tests/support/framed_host.h"
 #include "tests/support/temporary_folder.h"
 
 namespace virtrain::harness {
@@ -15,6 +20,7 @@ namespace {
 using test::Contains;
 using test::FakeHost;
 using test::Fault;
+using test::FramedHost;
 using vmctl::HostNetworkKind;
 namespace fs = std::filesystem;
 
@@ -23,17 +29,19 @@ const std::string experiment = "20261120t083012-7f3a2b";
 /// Two FakeHosts, "a" and "b", joined by VXLAN.
 struct TwoHosts {
   const TemporaryFolder folder;
+  std::vector<std::unique_ptr<FakeHost>> fakes;
+  std::vector<std::unique_ptr<FramedHost>> framed;
   std::vector<NamedHost> named;
   FakeHost& a = add("a");
   FakeHost& b = add("b");
   RunHosts hosts{named};
 
   FakeHost& add(const std::string& name) {
-    auto fake = std::make_unique<FakeHost>(folder.path, fs::path(VIRTRAIN_BINARY_DIR) / "virtrain-agent",
-                                           std::map<std::string, fs::path>());
-    auto& host = *fake;
-    named.push_back({name, {HostNetworkKind::vxlan, "data0"}, std::move(fake)});
-    return host;
+    fakes.push_back(std::make_unique<FakeHost>(folder.path, fs::path(VIRTRAIN_BINARY_DIR) / "virtrain-agent",
+                                               std::map<std::string, fs::path>()));
+    framed.push_back(std::make_unique<FramedHost>(*fakes.back(), name));
+    named.push_back({name, {HostNetworkKind::vxlan, "data0"}, framed.back()->take_client()});
+    return *fakes.back();
   }
   vmctl::RunSpec run() const { return {experiment, "", vmctl::HostMode::system, true, {}}; }
 };
@@ -103,6 +111,10 @@ TEST_CASE("nodes are numbered over the run, in the order of their tenants, and e
   CHECK(two.a.left().contains("network 1"));
   CHECK(two.b.left().contains("network 1"));
   two.b.let_wait(2, std::chrono::seconds(3));  // its second: the fourth of the run
+  for (int tries = 0; tries < 100 && two.hosts.waiting_time(4).count() == 0;
+       ++tries) {  // it tells once a second
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
   CHECK(two.hosts.waiting_time(4) == std::chrono::seconds(3));
   CHECK(two.hosts.waiting_time(2) == std::chrono::seconds(0));
   two.a.plant_fault("last_words", Fault{.error = Error("read", ErrorCode::io, "refused")}, 0);
@@ -123,6 +135,16 @@ TEST_CASE("what one host could not remove keeps no other from removing its part"
   CHECK(left[0] == "a: call remove: the host is gone");
   CHECK(two.b.left() == std::set<std::string>{"run"});
   two.a.plant_fault("end", Fault{.error = Error("call end", ErrorCode::io, "the host is gone")});
+  CHECK_NOTHROW(two.hosts.end(true));
+  CHECK(two.b.ended() == true);
+}
+
+TEST_CASE("a host that is gone gives devices back and ends by itself, and the others do what they are told") {
+  TwoHosts two;
+  two.hosts.begin(two.run());
+  two.framed[0]->server().stop("the link was cut");
+  CHECK(two.hosts.end_lending().empty());
+  CHECK(two.b.calls("end_lending") == 1);
   CHECK_NOTHROW(two.hosts.end(true));
   CHECK(two.b.ended() == true);
 }
