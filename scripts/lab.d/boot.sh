@@ -94,6 +94,29 @@ watch_heartbeat() {
   done
 }
 
+# link_to FOLDER NUMBER: sets link, the NIC by which the first of two first levels reaches the second, or that one the first.
+link=()
+link_to() {
+  link=(
+    -netdev "dgram,id=link,local.type=unix,local.path=$1/link$2,remote.type=unix,remote.path=$1/link$((3 - $2))"
+    -device "virtio-net-pci,netdev=link,mac=52:54:00:1a:b0:0$2,addr=0x18,romfile="
+  )
+}
+
+# boot_second BOOT SUITE SECONDS PROOF...: the second first level of proofs that say hosts=2; it waits there until the first one,
+# where they run, tells it to end. Returns QEMU's status.
+boot_second() {
+  local run=$lab_dir/run/$1/second suite=$2 seconds=$3 cache=() name=$1; shift 3
+  mkdir -p "$run"
+  make_payload "$suite" "$source_dir/tests/lab/l1/run-second" "$(any_sets product "$@")" "$run/payload.tar" || return 1
+  [ "$(any_sets images "$@")" = no ] || read -ra cache <<< "$(cache_disk "$suite" "$name-second")"
+  link_to "$lab_dir/run/$name" 2
+  core= # one of its own
+  boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(any_sets region "$@")" "$(memory_of "$@")" \
+    "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
+    -chardev "file,id=status,path=$run/status" -serial chardev:status "${cache[@]}" "${link[@]}" < /dev/null
+}
+
 # Each line with the seconds since the start: where a proof spends its time.
 with_seconds() {
   local line began=$SECONDS
@@ -142,7 +165,7 @@ memory_of() { each_sets memory 2G "$@" | sort -n | tail -n 1; }
 
 # try_boot NAME PROOF...: prints what they stand for and their output; fails where one does, with 125 where the emulation does.
 try_boot() {
-  local boot=$1 suite cache=() run rc=0 status fault began=$SECONDS seconds name title; shift
+  local boot=$1 suite cache=() run rc=0 status fault began=$SECONDS seconds name title second='' second_rc=0; shift
   suite=$(proof_setting "$1" suite bookworm)
   seconds=$(seconds_of "$@")
   run=$lab_dir/run/$boot
@@ -158,14 +181,24 @@ try_boot() {
   [ "$(any_sets images "$@")" = no ] || read -ra cache <<< "$(cache_disk "$suite" "$boot")"
   tail -f --pid=$$ "$run/output" > >(with_seconds) & local reader=$!
   watch_heartbeat "$run" > /dev/null 2>&1 & local watcher=$!
+  link=()
+  if each_sets hosts 1 "$@" | grep -x 2 > /dev/null; then
+    boot_second "$boot" "$suite" "$seconds" "$@" > "$run/second.log" 2>&1 & second=$!
+    link_to "$run" 1
+  fi
   boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(any_sets region "$@")" "$(memory_of "$@")" \
     "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
-    -chardev "file,id=status,path=$run/status" -serial chardev:status "${cache[@]}" < /dev/null || rc=$?
+    -chardev "file,id=status,path=$run/status" -serial chardev:status "${cache[@]}" "${link[@]}" < /dev/null || rc=$?
+  if [ -n "$second" ]; then
+    timeout 30 tail -f --pid="$(cat "$run/second/pid" 2> /dev/null || echo 1)" /dev/null ||
+      kill "$(cat "$run/second/pid")" 2> /dev/null || true
+    wait "$second" || second_rc=$?
+  fi
   sleep 0.2
   kill "$reader" "$watcher" 2> /dev/null || true
   wait "$reader" "$watcher" 2> /dev/null || true
   status=$(tr -dc '0-9' < "$run/status" 2> /dev/null || true)
-  [ -n "${LAB_KEEP:-}" ] || rm -f "$run"/nvme?.img "$run/payload.tar"
+  [ -n "${LAB_KEEP:-}" ] || rm -f "$run"{,/second}/nvme?.img "$run"{,/second}/payload.tar
   if [ "$rc" = 124 ] || [ -z "$status" ]; then
     echo "== $boot: the first-level VM $([ "$rc" = 124 ] && echo "ran past $seconds s" || echo "ended without a word"); its console ends with:"
     tail -n 20 "$run/console"
@@ -175,7 +208,7 @@ try_boot() {
     echo "== $boot: proved in $((SECONDS - began)) s"
     return 0
   fi
-  fault=$(emulation_fault "$rc" "$run") || return 1
+  fault=$(emulation_fault "$rc" "$run") || fault=$([ -n "$second" ] && emulation_fault "$second_rc" "$run/second") || return 1
   echo "== $boot: the emulation failed: $fault"
   return 125
 }

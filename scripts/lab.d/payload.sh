@@ -10,6 +10,13 @@ add_product() { # FOLDER
   rm -f "$1.install.log"
   install -s "$build_dir/virtrain-lab-lender" "$build_dir/fault-kit/virtrain-resnet50-cpu" "$1/product/usr/bin/"
   install -s "$build_dir/virtrain-lab-canary" "$1/product/usr/bin/virtrain-canary"
+  install -s "$build_dir/quick-kit/virtrain-resnet50-cpu" "$1/product/usr/bin/virtrain-quick-trainer"
+}
+
+# add_ssh_key FOLDER: one by which the first levels of this build reach each other.
+add_ssh_key() {
+  [ -e "$lab_dir/ssh/key" ] || { mkdir -p "$lab_dir/ssh"; ssh-keygen -q -t ed25519 -N "" -C lab -f "$lab_dir/ssh/key"; }
+  cp -r "$lab_dir/ssh" "$1/"
 }
 
 # The libraries that virtrain's programs were linked with, for another release of Debian: its first process puts those into
@@ -29,6 +36,7 @@ make_payload() {
   install -m 755 "$2" "$tree/run"
   cp -r "$source_dir/tests/lab/support" "$lab_dir/$suite/modules" "$tree/"
   cp "$lab_dir/$suite/vmlinuz" "$lab_dir/$suite/l2-initrd" "$tree/l2/"
+  add_ssh_key "$tree"
   [ "$3" = no ] || add_product "$tree" || return 1
   [ "$3" = no ] || [ "$suite" = bookworm ] || add_libraries "$tree"
   env | grep '^L2_' > "$tree/environment" || true

@@ -10,7 +10,7 @@ base_packages=(
 # Another release's libvirt comes in smaller parts.
 trixie_packages=(libvirt-daemon-log libvirt-daemon-driver-nodedev libvirt-daemon-driver-network)
 # What virtrain runs with, besides its libraries.
-product_packages=(openmpi-bin supermin libvirt-daemon-system)
+product_packages=(openmpi-bin supermin libvirt-daemon-system openssh-server openssh-client)
 # Drivers that the two tiny initrds load themselves.
 l1_initrd_modules=(virtio_pci virtio_blk ext4 crc32c_generic)
 l2_initrd_modules=(nvme e1000e)
