@@ -18,6 +18,8 @@ struct NodeEvidence {
   std::string hostname;         ///< planned
   std::string boot_id;          ///< as its agent says
   bool has_own_kernel = false;  ///< see vmctl::NodeFacts
+  std::int64_t ranks = 1;       ///< planned there
+  std::string host_name = {};   ///< that its ranks see in place of `hostname`; empty: they see that
   // With devices only; empty or absent elsewhere.
   std::size_t devices = 0;
   std::vector<std::string> missing_devices = {};  ///< of them, what its guest does not show
@@ -40,8 +42,6 @@ NodeEvidence placed_evidence(const NodePlacement& placed, std::vector<int> core_
 struct TenantEvidence {
   std::string name;
   std::vector<NodeEvidence> nodes;
-  std::int64_t ranks_per_node = 1;
-  bool shared_host = false;  ///< bare_metal_shared: ranks carry the host's own name
   std::int64_t network_bytes_required = 0;
   std::optional<std::int64_t> network_bytes_measured = 0;  ///< nothing: could not be read
   std::vector<RankState> ranks;

@@ -291,9 +291,15 @@ void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost
         "the hosts have no network for nodes of one tenant (give them one in a hosts file: network: {kind: "
         "bridge, name: …} or {kind: vxlan, name: NIC})");
   }
-  if (hosts.size() > 1 && mode != vmctl::HostMode::system) {
-    reasons.push_back(fmt::format("mode {} has no network that reaches other hosts (allowed: mode system)",
-                                  to_string(mode)));
+  // Nodes of the shared arm have the host's own network, which mode session leaves them.
+  const bool is_shared =
+      std::ranges::all_of(scenario.arms, [](const Arm& arm) { return shares_nodes(arm.base); });
+  const bool reaches = mode == HostMode::system || (mode == HostMode::session && is_shared);
+  if (hosts.size() > 1 && !reaches) {
+    reasons.push_back(
+        fmt::format("mode {} has no network that reaches other hosts (allowed: mode system, or "
+                    "--mode session with arm bare_metal_shared alone)",
+                    to_string(mode)));
   }
   if (!reasons.empty()) { throw Error("run " + scenario.name, ErrorCode::host_unable, join(reasons, "\n")); }
 }

@@ -2,24 +2,45 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/text/text.h"
 
 namespace virtrain::harness {
 namespace {
 
-/// Interface of VMs and slices alike in their tenant's network.
-constexpr const char* tenant_interface = "eth0";
+constexpr const char* own_interface = "VIRTRAIN_INTERFACE";
+
+/// The program with Open MPI's parameters that differ from node to node, as its daemon there has them.
+std::vector<std::string> with_own_parameters(const MpiDialect& mpi, const std::vector<std::string>& program) {
+  std::vector<std::string> words{
+      "/bin/sh", "-c",
+      fmt::format(R"(OMPI_MCA_btl_tcp_if_include="${}" OMPI_MCA_{}="$TMPDIR" exec "$0" "$@")", own_interface,
+                  mpi.memory_folder)};
+  words.insert(words.end(), program.begin(), program.end());
+  return words;
+}
 
 }  // namespace
 
-std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
-                                        std::int64_t ranks_per_node, RankNetwork network, bool crowded,
-                                        std::int64_t timeout_seconds, const std::string& temporary_folder,
+bool are_alike(const std::vector<MpiNode>& nodes) {
+  return std::ranges::all_of(nodes, [&](const MpiNode& node) {
+    return node.interface == nodes.front().interface &&
+           node.temporary_folder == nodes.front().temporary_folder;
+  });
+}
+
+std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<MpiNode>& nodes,
+                                        RankNetwork network, bool crowded, std::int64_t timeout_seconds,
                                         const std::vector<std::string>& program) {
+  const bool alike = are_alike(nodes);
   std::vector<std::string> hosts;
-  hosts.reserve(hostnames.size());
-  for (const auto& hostname : hostnames) { hosts.push_back(fmt::format("{}:{}", hostname, ranks_per_node)); }
-  const auto ranks = static_cast<std::int64_t>(hostnames.size()) * ranks_per_node;
+  std::int64_t ranks = 0, most_ranks = 0;
+  for (const auto& node : nodes) {
+    hosts.push_back(fmt::format("{}:{}", node.name, node.ranks));
+    ranks += node.ranks;
+    most_ranks = std::max(most_ranks, node.ranks);
+  }
   std::vector<std::string> words{"mpirun.openmpi",
                                  "-np",
                                  std::to_string(ranks),
@@ -35,16 +56,22 @@ std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector
     words.insert(words.end(), {"--mca", std::string(name), std::string(value)});
   };
   mca("pml", "ob1");
-  mca(mpi.session_folder, temporary_folder);
-  mca(mpi.memory_folder, temporary_folder);
+  if (alike) {
+    mca(mpi.session_folder, nodes.front().temporary_folder);
+    mca(mpi.memory_folder, nodes.front().temporary_folder);
+  }
   if (network == RankNetwork::tcp) {
     words.push_back("--leave-session-attached");
     mca("plm", mpi.launcher);
     mca(mpi.launcher_agent, "virtrain-rsh");
     mca(mpi.launcher_no_tree, "1");
-    mca("btl", ranks_per_node > 1 ? fmt::format("self,{},tcp", mpi.shared_memory) : "self,tcp");
-    mca("btl_tcp_if_include", tenant_interface);
-    mca(mpi.daemon_interface, tenant_interface);
+    mca("btl", most_ranks > 1 ? fmt::format("self,{},tcp", mpi.shared_memory) : "self,tcp");
+    if (alike) {
+      mca("btl_tcp_if_include", nodes.front().interface);
+      mca(mpi.daemon_interface, nodes.front().interface);
+    } else {
+      mca(mpi.launcher_environment, "0");
+    }
     // Open MPI's own keepalive takes 8 minutes to see a dead link; this one about 10 s. Nodes that share
     // their cores have been seen not to answer for longer than that.
     mca("oob_tcp_keepalive_time", "5");
@@ -54,8 +81,14 @@ std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector
     mca("btl", fmt::format("self,{}", mpi.shared_memory));
   }
   mca("btl_base_verbose", "100");  // says which transport each pair of ranks really uses
-  words.insert(words.end(), program.begin(), program.end());
+  const auto started = alike ? program : with_own_parameters(mpi, program);
+  words.insert(words.end(), started.begin(), started.end());
   return words;
+}
+
+std::map<std::string, std::string> daemon_environment(const MpiDialect& mpi, const MpiNode& node) {
+  return {{own_interface, node.interface},
+          {fmt::format("{}{}", mpi.daemon_variables, mpi.daemon_interface), node.interface}};
 }
 
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
@@ -78,10 +111,11 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
 
 std::map<std::string, std::string> rank_environment(const TenantPlacement& placement,
                                                     const std::map<std::string, std::string>& of_node,
-                                                    RankNetwork network, bool crowded) {
+                                                    RankNetwork network, bool crowded,
+                                                    const std::string& interface) {
   auto environment = placement.workload.environment;
   for (const auto& [name, value] : of_node) { environment[name] = value; }
-  if (network == RankNetwork::tcp) { environment.insert({"NCCL_SOCKET_IFNAME", tenant_interface}); }
+  if (network == RankNetwork::tcp) { environment.insert({"NCCL_SOCKET_IFNAME", interface}); }
   if (placement.workload.backend == Backend::cuda) {
     environment.insert({"NCCL_DEBUG", "INFO"});  // says which way each pair of ranks goes
     // Slices see the host's RDMA adapters (/dev/infiniband is shared), VMs only those lent to them: left

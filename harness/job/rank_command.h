@@ -15,22 +15,37 @@ namespace virtrain::harness {
 /// How ranks talk to each other, which decides mpirun's arguments.
 enum class RankNetwork { single_process, shared_memory, tcp };
 
+/// A node as mpirun is told of it.
+struct MpiNode {
+  std::string name;  ///< by which mpirun's daemon there is asked for: a hostname or an IPv4 address
+  std::int64_t ranks = 1;
+  std::string interface;  ///< to the other nodes: "eth0"
+  /// See vmctl::NodeFacts; mpirun's own would be one in /tmp whose name any user can foresee, and which it
+  /// removes with all that is there.
+  std::string temporary_folder;
+};
+
+/// Whether all nodes have the same interface and folder, so that one command line holds for all. Else each is
+/// told its own by daemon_environment().
+bool are_alike(const std::vector<MpiNode>& nodes);
+
 /// mpirun's command line for ranks over these nodes. `crowded`: more ranks or nodes than cores.
-/// `temporary_folder`: of each node, see vmctl::NodeFacts; mpirun's own would be one in /tmp whose name any
-/// user can foresee, and which it removes with all that is there.
-std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<std::string>& hostnames,
-                                        std::int64_t ranks_per_node, RankNetwork network, bool crowded,
-                                        std::int64_t timeout_seconds, const std::string& temporary_folder,
+std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector<MpiNode>& nodes,
+                                        RankNetwork network, bool crowded, std::int64_t timeout_seconds,
                                         const std::vector<std::string>& program);
+
+/// Variables by which the daemon on a node, and the ranks that it starts, know that node's own interface.
+std::map<std::string, std::string> daemon_environment(const MpiDialect& mpi, const MpiNode& node);
 
 /// The trainer's command line.
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
                                          std::int64_t threads, bool beside_others = false);
 
 /// The environment of the ranks on this node: the workload's, `of_node`, and what the harness adds; of that
-/// only the number of threads overrides them.
+/// only the number of threads overrides them. `interface`: of the node, to the others.
 std::map<std::string, std::string> rank_environment(const TenantPlacement& placement,
                                                     const std::map<std::string, std::string>& of_node,
-                                                    RankNetwork network, bool crowded);
+                                                    RankNetwork network, bool crowded,
+                                                    const std::string& interface = "eth0");
 
 }  // namespace virtrain::harness

@@ -72,8 +72,8 @@ asio::awaitable<void> StressJob::launch(const std::string& program, milliseconds
     if (stressor == "allreduce") {
       constexpr std::int64_t ranks = 2;
       constexpr std::int64_t longest_seconds = 7L * 24 * 3600;
-      argv = mpirun_command(mpi_, {"localhost"}, ranks, RankNetwork::shared_memory, true, longest_seconds,
-                            nodes_[0].temporary_folder, argv);
+      const MpiNode here{"localhost", ranks, "", nodes_[0].temporary_folder};
+      argv = mpirun_command(mpi_, {here}, RankNetwork::shared_memory, true, longest_seconds, argv);
     }
     stressors_.push_back(std::make_unique<Stressor>(Stressor{stressor, nodes_[0].agent}));
     co_await start(stressors_.size() - 1, std::move(argv), deadline);

@@ -71,7 +71,14 @@ TenantJob::TenantJob(asio::io_context& io, const TenantPlacement& placement, std
       ranks_(static_cast<std::size_t>(placement.ranks())),
       out_(mpi.tag_end),
       err_(mpi.tag_end),
-      waiter_(io) {}
+      waiter_(io) {
+  for (const auto& node : nodes_) {
+    const std::string name = network_ != RankNetwork::tcp ? "localhost"
+                             : node.has_own_name          ? node.hostname
+                                                          : node.address;
+    mpi_nodes_.push_back({name, ranks_of(node), node.interface, node.temporary_folder});
+  }
+}
 
 void TenantJob::spawn(asio::awaitable<void> task) {
   asio::co_spawn(io_, std::move(task), [self = shared_from_this()](std::exception_ptr error) {
@@ -87,12 +94,20 @@ void TenantJob::fail(const std::string& reason) {
   waiter_.wake();
 }
 
-std::int64_t TenantJob::ranks_per_node() const {
-  return placement_.ranks() / static_cast<std::int64_t>(nodes_.size());
+std::size_t TenantJob::node_of(std::int64_t rank) const {
+  std::size_t n = 0;
+  for (auto end = ranks_of(nodes_[0]); rank >= end && n + 1 < nodes_.size(); end += ranks_of(nodes_[n])) {
+    ++n;
+  }
+  return n;
 }
 
-std::size_t TenantJob::node_of(std::int64_t rank) const {
-  return static_cast<std::size_t>(rank / ranks_per_node());
+std::map<std::string, std::string> TenantJob::environment_on(const JobNode& node) const {
+  auto environment = rank_environment(placement_, node.environment, network_, crowded_, node.interface);
+  if (network_ != RankNetwork::tcp || are_alike(mpi_nodes_)) { return environment; }
+  const auto index = static_cast<std::size_t>(&node - nodes_.data());
+  for (const auto& [name, value] : daemon_environment(mpi_, mpi_nodes_[index])) { environment[name] = value; }
+  return environment;
 }
 
 std::string TenantJob::last_words() const {
@@ -117,7 +132,7 @@ asio::awaitable<void> TenantJob::check_paths() {
   for (std::size_t n = 1; n < nodes_.size(); ++n) {
     const std::pair<std::size_t, std::size_t> ways[] = {{0, n}, {n, 0}};
     for (const auto& [from, to] : ways) {
-      const std::string address = split(placement_.nodes[to].address, '/')[0];
+      const auto& address = nodes_[to].address;
       const FairDeadline fair(path_deadline, waiting_time());
       auto why = co_await nodes_[from].agent->unreachable(address, path_deadline);
       while (why && fair.left().count() > 0) {
@@ -137,7 +152,7 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
   ProcessSpec spec;
   spec.argv =
       trainer_command(trainer_program, placement_.workload, placement_.threads_per_rank, beside_others_);
-  spec.environment = rank_environment(placement_, nodes_[0].environment, network_, crowded_);
+  spec.environment = environment_on(nodes_[0]);
   spec.argv = started_by_mpirun(std::move(spec.argv), timeout);
   ProcessEvents events;
   events.on_output = [self = shared_from_this()](OutputStream stream, std::string_view bytes, std::int64_t) {
@@ -154,20 +169,15 @@ asio::awaitable<void> TenantJob::launch(const std::string& trainer_program, std:
 std::vector<std::string> TenantJob::started_by_mpirun(std::vector<std::string> program,
                                                       std::chrono::seconds timeout) {
   if (network_ == RankNetwork::single_process) { return program; }
-  std::vector<std::string> hostnames;
-  for (const auto& node : nodes_) {
-    hostnames.push_back(network_ == RankNetwork::tcp ? node.hostname : "localhost");
-  }
   for (std::size_t n = 0; n < nodes_.size(); ++n) { serve_remote_shell(n); }
-  return mpirun_command(mpi_, hostnames, ranks_per_node(), network_, crowded_, timeout.count(),
-                        nodes_[0].temporary_folder, program);
+  return mpirun_command(mpi_, mpi_nodes_, network_, crowded_, timeout.count(), program);
 }
 
 asio::awaitable<std::string> TenantJob::measure(std::vector<std::string> program,
                                                 std::chrono::seconds timeout) {
   if (network_ == RankNetwork::tcp) { co_await check_paths(); }
   auto words = started_by_mpirun(std::move(program), timeout);
-  NodeInput input{"", rank_environment(placement_, nodes_[0].environment, network_, crowded_)};
+  NodeInput input{"", environment_on(nodes_[0])};
   const auto output = co_await run_in_node(io_, nodes_[0].agent, std::move(words), timeout, std::move(input));
   std::string lines;
   RankOutputSplitter splitter(mpi_.tag_end);
@@ -207,9 +217,19 @@ void TenantJob::serve_remote_shell(std::size_t node) {
   };
 }
 
-std::optional<std::size_t> TenantJob::index_of(std::string_view hostname) const {
+std::optional<std::size_t> TenantJob::index_of(std::string_view name) const {
   for (std::size_t n = 0; n < nodes_.size(); ++n) {
-    if (nodes_[n].hostname == hostname) { return n; }
+    if (mpi_nodes_[n].name == name) { return n; }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::size_t> TenantJob::index_of_any(std::string_view name) const {
+  if (const auto known = index_of(name)) { return known; }
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    if (nodes_[n].hostname == name || (!nodes_[n].has_own_name && nodes_[n].reported_name == name)) {
+      return n;
+    }
   }
   return std::nullopt;
 }
@@ -228,7 +248,7 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
   };
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", command};
-  spec.environment = rank_environment(placement_, nodes_[target].environment, network_, crowded_);
+  spec.environment = environment_on(nodes_[target]);
   const std::int64_t process = co_await nodes_[target].agent->start(spec, std::move(events));
   shells_[{from, shell}] = {target, process};
 }
@@ -294,9 +314,10 @@ void TenantJob::note_transport(const RankLine& line) {
   // mpirun shortens host names no further than ours are.
   const std::string name = used->first == mpi_.shared_memory ? "shm" : used->first;
   // Slices without namespaces carry the host's own name, so a job in one of them goes by its node's.
-  const std::string to = network_ == RankNetwork::shared_memory ? from : used->second;
   const bool is_plain = !name.empty() && name.size() <= most_host_name_bytes && printable(name) == name;
-  if (name != "self" && is_plain && index_of(to)) { transports_[{from, to}] = name; }
+  const auto to = network_ == RankNetwork::shared_memory ? std::optional(node_of(*line.rank))
+                                                         : index_of_any(used->second);
+  if (name != "self" && is_plain && to) { transports_[{from, nodes_[*to].hostname}] = name; }
 }
 
 /// A rank may not take back a record that the coordinator has acted on.

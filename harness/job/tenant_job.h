@@ -28,6 +28,11 @@ struct JobNode {
   std::map<std::string, std::string> environment = {};  ///< of its ranks, beside the workload's
   std::string load_file = {};                           ///< see vmctl::NodeFacts
   std::string temporary_folder = {};                    ///< likewise
+  std::string interface = {};                           ///< likewise
+  std::string address = {};                             ///< likewise
+  std::int64_t placed = 1;         ///< planned nodes that it stands for, see vmctl::NodeKind::shared_slice
+  bool has_own_name = true;        ///< the node's hostname is `hostname`; else its host's
+  std::string reported_name = {};  ///< its hostname as its agent says
 };
 
 /// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
@@ -73,10 +78,13 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 
  private:
-  /// Ranks of each live node of this job: the one slice of bare_metal_shared stands for all planned nodes.
-  std::int64_t ranks_per_node() const;
+  std::int64_t ranks_of(const JobNode& node) const { return node.placed * placement_.ranks_per_node; }
   std::size_t node_of(std::int64_t rank) const;
-  std::optional<std::size_t> index_of(std::string_view hostname) const;
+  /// By the name that mpirun has of it.
+  std::optional<std::size_t> index_of(std::string_view name) const;
+  /// By any of its names, as Open MPI says it.
+  std::optional<std::size_t> index_of_any(std::string_view name) const;
+  std::map<std::string, std::string> environment_on(const JobNode& node) const;
   asio::awaitable<void> check_paths();
   asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached, FairDeadline deadline);
   /// Waiting time of the node that has waited longest.
@@ -117,6 +125,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   bool beside_others_;  ///< tenants that train at the same time
   const TenantPlacement& placement_;
   std::vector<JobNode> nodes_;
+  std::vector<MpiNode> mpi_nodes_;  ///< likewise
   RankNetwork network_;
   MpiDialect mpi_;
   std::vector<RankState> ranks_;

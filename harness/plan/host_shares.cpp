@@ -79,10 +79,6 @@ void for_each_part(const Plan& plan, const std::vector<PlanHost>& hosts,
 
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
   std::vector<std::string> problems;
-  if (has_arm(scenario, arm_bare_metal_shared)) {
-    problems.emplace_back(
-        "arm bare_metal_shared has no network of its own between hosts (use arm bare_metal, or one host)");
-  }
   if (scenario.isolation) {
     problems.emplace_back(
         "isolation measures neighbours that share parts of one host (give one host: --hosts NAME)");

@@ -90,9 +90,10 @@ std::vector<PlannedDomain> planned_domains(const Plan& plan, const PlannedXml& p
     const auto group = node_group(plan.placements[trial.placement], trial.base);
     for (std::size_t t = 0; t < group.tenants.size(); ++t) {
       for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
-        // Slices take numbers too; in the shared arm one stands for all nodes of its tenant.
-        auto& number = numbers[group.tenants[t][n].host];
-        if (!shares_nodes(trial.base) || n == 0) { ++number; }
+        // Slices take numbers too; in the shared arm one stands for all nodes of its tenant on a host.
+        const auto& nodes = group.tenants[t];
+        auto& number = numbers[nodes[n].host];
+        if (!shares_nodes(trial.base) || n == 0 || nodes[n].host != nodes[n - 1].host) { ++number; }
         if (runs_in_vms(trial.base)) { domains.push_back({i, t, n, planned_xml(group, t, n, number)}); }
       }
     }

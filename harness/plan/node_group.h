@@ -14,7 +14,7 @@ namespace virtrain::harness {
 
 /// `base` is an arm's: bare_metal, vm or bare_metal_shared.
 bool runs_in_vms(const std::string& base);
-/// Whether one node stands for all of a tenant's.
+/// Whether one node stands for all of a tenant's on a host.
 bool shares_nodes(const std::string& base);
 
 vmctl::NodeKind node_kind(const std::string& base);

@@ -32,6 +32,16 @@ std::int64_t claimed_gradient_bytes(const RankState& rank) {
   return std::clamp(claim, half_gradient_bytes, whole_gradient_bytes);
 }
 
+/// The node of a rank, and that node's first one.
+std::pair<const NodeEvidence*, std::int64_t> place_of_rank(const TenantEvidence& tenant, std::int64_t rank) {
+  std::int64_t first = 0;
+  for (const auto& node : tenant.nodes) {
+    if (rank < first + node.ranks) { return {&node, first}; }
+    first += node.ranks;
+  }
+  return {nullptr, first};
+}
+
 void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::size_t index,
                 std::vector<std::string>& reasons) {
   const auto& rank = tenant.ranks[index];
@@ -41,22 +51,22 @@ void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::s
     return;
   }
   const auto& hello = *rank.hello;
-  const auto per_node =
-      tenant.shared_host ? static_cast<std::int64_t>(tenant.ranks.size()) : tenant.ranks_per_node;
+  const auto number = static_cast<std::int64_t>(index);
+  const auto [node, first] = place_of_rank(tenant, number);
   const auto expect = [&](const char* field, std::int64_t seen, std::int64_t wanted) {
     if (seen != wanted) {
       reasons.push_back(fmt::format("{} says {} {} where {} was planned", label, field, seen, wanted));
     }
   };
-  expect("rank", hello.rank, static_cast<std::int64_t>(index));
+  expect("rank", hello.rank, number);
   expect("size", hello.size, static_cast<std::int64_t>(tenant.ranks.size()));
-  expect("local_rank", hello.local_rank, static_cast<std::int64_t>(index) % per_node);
-  if (!tenant.shared_host) {
-    const auto& node = tenant.nodes[index / static_cast<std::size_t>(tenant.ranks_per_node)];
-    if (hello.hostname != node.hostname) {
-      reasons.push_back(
-          fmt::format("{} ran on {} where {} was planned", label, printable(hello.hostname), node.hostname));
-    }
+  expect("local_rank", hello.local_rank, number - first);
+  const auto planned = node == nullptr           ? "no node"
+                       : node->host_name.empty() ? node->hostname
+                                                 : node->host_name;
+  if (hello.hostname != planned) {
+    reasons.push_back(fmt::format("{} ran on {} where {} was planned", label, printable(hello.hostname),
+                                  printable(planned)));
   }
   if (rank.result->parameters_hash == rank.ready->parameters_hash) {
     reasons.push_back(label + " did not change its parameters");

@@ -9,10 +9,12 @@
 namespace virtrain::harness {
 namespace {
 
-NodeEvidence node_evidence(const TrialNode& node) {
+NodeEvidence node_evidence(const LiveTrial& trial, const LiveTenant& tenant, const TrialNode& node) {
   const auto& live = node.live;
   const auto& placed = *live.placement;
   auto seen = placed_evidence(placed, node.numa_nodes);
+  seen.ranks = std::ssize(trial.placements_of(tenant, node)) * tenant.plan.ranks_per_node;
+  if (trial.is_shared()) { seen.host_name = live.report.hostname.value_or(""); }
   seen.boot_id = live.report.boot_id.value_or("");
   seen.has_own_kernel = live.made.has_own_kernel;
   seen.missing_devices = node.topology.missing;
@@ -28,14 +30,12 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
   const auto& placed = tenant.plan;
   TenantEvidence seen{placed.name,
                       {},
-                      placed.ranks_per_node,
-                      trial.is_shared(),
                       *tenant.record.network_bytes_required,
                       tenant.record.network_bytes_measured,
                       tenant.job->ranks(),
                       placed.workload.images_per_rank(),
                       tenant.job->released_ns()};
-  for (const auto& node : tenant.nodes) { seen.nodes.push_back(node_evidence(node)); }
+  for (const auto& node : tenant.nodes) { seen.nodes.push_back(node_evidence(trial, tenant, node)); }
   // One slice of all has the tenant's GPUs in an order of its own.
   if (!trial.is_shared()) { seen.transports_planned = planned_transports(placed); }
   seen.transports_seen = tenant.job->nccl_transports().by_pair();
@@ -83,9 +83,9 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
 
 std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant) {
   // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
-  if (trial.is_shared() || tenant.plan.has_rdma_adapter()) { return 0; }
+  if (tenant.plan.has_rdma_adapter()) { return 0; }
   const auto& workload = tenant.plan.workload;
-  return all_reduce_bytes_per_node(std::ssize(tenant.plan.nodes), workload.warmup_steps + workload.steps,
+  return all_reduce_bytes_per_node(std::ssize(tenant.nodes), workload.warmup_steps + workload.steps,
                                    gradient_bytes_per_step(workload, tenant.job->ranks()));
 }
 

@@ -1,5 +1,7 @@
 #include "harness/trial/live_nodes.h"
 
+#include <arpa/inet.h>
+
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
@@ -17,13 +19,33 @@ constexpr milliseconds slice_agent_deadline{10'000};
 /// A longer end of a log that a host tells is cut.
 constexpr std::size_t most_log_bytes = 16'384;
 
-asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string name) {
-  const auto text = co_await agent.read_file("/sys/class/net/eth0/statistics/" + name);
+/// Whether its host cannot see what the node sends.
+bool counts_itself(const vmctl::NodeFacts& made) {
+  return made.network_medium == "shared_medium";
+}
+
+asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string interface, std::string name) {
+  const auto text = co_await agent.read_file("/sys/class/net/" + interface + "/statistics/" + name);
   const auto number = parse_integer(trim(text));
   if (!number || *number < 0) {
     throw Error("read the guest's network counters", ErrorCode::protocol, "not a number");
   }
   co_return static_cast<std::uint64_t>(*number);
+}
+
+/// They come to command lines and paths.
+void require_network_words(const vmctl::NodeFacts& made) {
+  in_addr address{};
+  const bool is_address = made.address.empty() || ::inet_pton(AF_INET, made.address.c_str(), &address) == 1;
+  if (is_address && (made.interface.empty() || vmctl::is_device_name(made.interface))) { return; }
+  throw Error("plan nodes", ErrorCode::protocol,
+              "the host has planned a node with " + printable(made.interface) + " and " +
+                  printable(made.address) + " in place of an interface and an IPv4 address");
+}
+
+/// "t1n2", of several hosts "t1n2 on gpu-b".
+std::string words_of_node(const NodePlacement& placed) {
+  return placed.host.empty() ? placed.hostname : placed.hostname + " on " + placed.host;
 }
 
 std::string end_of_log(const std::string& told) {
@@ -45,6 +67,7 @@ asio::awaitable<void> LiveNodes::define() {
         made.placed >= placement_.tenants[made.tenant].nodes.size()) {
       throw Error("plan nodes", ErrorCode::protocol, "the host has planned a node that was not asked for");
     }
+    require_network_words(made);
     LiveNode node;
     node.looks = looks;
     node.placement = &placement_.tenants[made.tenant].nodes[made.placed];
@@ -62,8 +85,8 @@ asio::awaitable<void> LiveNodes::boot() {
     auto& node = nodes_[n];
     node.domain_xml = std::move(streams[n].domain_xml);
     node.started_ns = streams[n].started_ns;
-    node.agent =
-        std::make_shared<AgentClient>(context_.io, node.placement->hostname, std::move(streams[n].agent));
+    node.agent = std::make_shared<AgentClient>(context_.io, words_of_node(*node.placement),
+                                               std::move(streams[n].agent));
     node.agent->waiting_time = [hosts = context_.hosts, id = node.made.id] { return hosts.waiting_time(id); };
   }
 }
@@ -131,9 +154,9 @@ asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveN
 
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
   auto counters = co_await node.looks->run(context.hosts.call(&RunHosts::counters, node.made.id));
-  if (!node.made.network_medium.empty()) {
-    counters.network_rx_bytes = co_await guest_counter(*node.agent, "rx_bytes");
-    counters.network_tx_bytes = co_await guest_counter(*node.agent, "tx_bytes");
+  if (counts_itself(node.made)) {
+    counters.network_rx_bytes = co_await guest_counter(*node.agent, node.made.interface, "rx_bytes");
+    counters.network_tx_bytes = co_await guest_counter(*node.agent, node.made.interface, "tx_bytes");
   }
   co_return counters;
 }

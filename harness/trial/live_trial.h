@@ -66,8 +66,10 @@ struct LiveTrial {
 
   /// The tenants that are measured, without their neighbours.
   auto trainers() { return boost::adaptors::filter(tenants, std::mem_fn(&LiveTenant::trains)); }
-  /// One slice stands for all of a tenant's nodes.
+  /// One slice stands for all of a tenant's nodes on its host.
   bool is_shared() const { return shares_nodes(planned.base); }
+  /// The planned nodes that a live one stands for.
+  std::vector<const NodePlacement*> placements_of(const LiveTenant& tenant, const TrialNode& node) const;
   void event(const std::string& message, const EventDetail& detail = {}) {
     context.event(row, stage, message, detail);
   }

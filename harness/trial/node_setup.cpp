@@ -10,6 +10,7 @@
 #include "harness/job/guest_gpus.h"
 #include "harness/job/node_probes.h"
 #include "harness/job/programs.h"
+#include "harness/trial/together.h"
 
 namespace virtrain::harness {
 namespace {
@@ -41,16 +42,14 @@ void note_plans_failure(LiveTrial& trial, const std::string& what, const TrialNo
   trial.event(what, {.reason = error.what(), .node = node.live.placement->hostname});
 }
 
-/// Addresses of devices of the class that ranks of the node may use; the one slice of the shared arm stands
-/// for all of its tenant's. A virtual adapter, which bare metal does not have, counts by its physical one.
+/// Addresses of devices of the class that ranks of the node may use. A virtual adapter, which bare metal does
+/// not have, counts by its physical one.
 std::vector<std::string> addresses_of(vmctl::DeviceClass wanted, const LiveTrial& trial,
                                       const LiveTenant& tenant, const TrialNode& node) {
   std::vector<std::string> addresses;
-  for (const auto& planned : tenant.plan.nodes) {
-    if (trial.is_shared() || &planned == node.live.placement) {
-      for (const auto& device : planned.devices) {
-        if (device.device_class == wanted) { addresses.push_back(card_of(device.grant)); }
-      }
+  for (const auto* planned : trial.placements_of(tenant, node)) {
+    for (const auto& device : planned->devices) {
+      if (device.device_class == wanted) { addresses.push_back(card_of(device.grant)); }
     }
   }
   return addresses;
@@ -96,6 +95,17 @@ asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, con
   if (!failure.empty()) { context.event(trial.row, "agent", "a probe failed", {.reason = failure}); }
 }
 
+asio::awaitable<void> look_at_licence(LiveTrial& trial, TrialNode& node,
+                                      std::optional<bool> TrialNode::*into) {
+  node.*into = co_await guest_is_licensed(trial.context.io, node.live.agent, trial.placement.devices,
+                                          node.topology.gpu_numa_nodes.size());
+}
+
+template <typename Counters>
+asio::awaitable<void> read_counters(RunContext& context, const TrialNode& node, Counters& into) {
+  into = co_await counters_of(context, node.live);
+}
+
 /// Open MPI and NCCL print lines of their own among them.
 std::string records_in(const std::string& lines) {
   std::string records;
@@ -127,14 +137,27 @@ void add_host_telemetry(TrialNode& node, const vmctl::NodeCounters& counters) {
 
 }  // namespace
 
+std::vector<const NodePlacement*> LiveTrial::placements_of(const LiveTenant& tenant,
+                                                           const TrialNode& node) const {
+  std::vector<const NodePlacement*> found;
+  for (const auto& planned : tenant.plan.nodes) {
+    const bool is_of_it =
+        is_shared() ? planned.host == node.live.placement->host : &planned == node.live.placement;
+    if (is_of_it) { found.push_back(&planned); }
+  }
+  return found;
+}
+
 asio::awaitable<void> look_at_guest_devices(LiveTrial& trial) {
+  std::vector<asio::awaitable<void>> looks;
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
       if (node.live.made.has_own_kernel && !node.live.placement->devices.empty()) {
-        co_await look_at_devices_of(trial, node);
+        looks.push_back(look_at_devices_of(trial, node));
       }
     }
   }
+  co_await together(std::move(looks));
 }
 
 asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& trial,
@@ -199,25 +222,28 @@ asio::awaitable<void> take_plans_from(LiveTrial& trial) {
 }
 
 asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into) {
+  std::vector<asio::awaitable<void>> looks;
   for (auto& tenant : trial.tenants) {
-    for (auto& node : tenant.nodes) {
-      node.*into = co_await guest_is_licensed(trial.context.io, node.live.agent, trial.placement.devices,
-                                              node.topology.gpu_numa_nodes.size());
-    }
+    for (auto& node : tenant.nodes) { looks.push_back(look_at_licence(trial, node, into)); }
   }
+  co_await together(std::move(looks));
 }
 
 asio::awaitable<void> read_first_counters(LiveTrial& trial) {
+  std::vector<asio::awaitable<void>> readings;
   for (auto& tenant : trial.tenants) {
-    for (auto& node : tenant.nodes) { node.before = co_await counters_of(trial.context, node.live); }
+    for (auto& node : tenant.nodes) { readings.push_back(read_counters(trial.context, node, node.before)); }
   }
+  co_await together(std::move(readings));
 }
 
 asio::awaitable<void> read_last_counters(LiveTrial& trial) {
   try {
+    std::vector<asio::awaitable<void>> readings;
     for (auto& tenant : trial.tenants) {
-      for (auto& node : tenant.nodes) { node.after = co_await counters_of(trial.context, node.live); }
+      for (auto& node : tenant.nodes) { readings.push_back(read_counters(trial.context, node, node.after)); }
     }
+    co_await together(std::move(readings));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::interrupted) { throw; }
     trial.event("the nodes' counters could not be read at the end", {.reason = error.what()});
@@ -230,9 +256,7 @@ asio::awaitable<void> probe_nodes(LiveTrial& trial) {
   for (const auto& tenant : trial.trainers()) {
     for (const auto& node : tenant.nodes) {
       std::int64_t gpus = tenant.trains_with_cuda() ? tenant.plan.gpus_per_node : 0;
-      if (trial.is_shared()) {
-        gpus *= std::ssize(tenant.plan.nodes);  // one slice stands for all of them
-      }
+      gpus *= std::ssize(trial.placements_of(tenant, node));
       const auto& program = node.live.made.programs.at(probe_program);
       for (const auto& command :
            probe_commands(program, scenario.probes, trial.placement.guest.memory_bytes, gpus)) {
@@ -246,7 +270,7 @@ asio::awaitable<void> probe_ranks(LiveTrial& trial) {
   auto& context = trial.context;
   for (const auto& tenant : trial.trainers()) {
     if (tenant.plan.ranks() < 2) { continue; }
-    const bool is_local = trial.is_shared() || tenant.plan.nodes.size() == 1;
+    const bool is_local = tenant.nodes.size() == 1;
     const auto& program = tenant.nodes[0].live.made.programs.at(probe_program);
     for (auto& command : rank_probe_commands(program, context.scenario.probes, tenant.trains_with_cuda(),
                                              is_local ? "shm" : "tcp")) {

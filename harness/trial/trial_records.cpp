@@ -230,9 +230,9 @@ void take_record(LiveTrial& trial, LiveTenant& tenant, std::int64_t rank, const 
   if (hello == nullptr) { return; }
   auto& row = tenant.ranks[static_cast<std::size_t>(rank)];
   auto& record = row.record;
-  // In the shared arm one slice, named after the first node, holds all ranks.
-  const auto node = trial.is_shared() ? 0 : static_cast<std::size_t>(rank / tenant.plan.ranks_per_node);
-  record.node = tenant.plan.nodes[node].hostname;
+  // In the shared arm a slice, named after the first of its nodes, holds the ranks of all of them.
+  const auto node = tenant.job->ranks()[static_cast<std::size_t>(rank)].node;
+  record.node = tenant.nodes[node].live.placement->hostname;
   record.rank = rank;
   record.local_rank = hello->local_rank;
   record.size = hello->size;

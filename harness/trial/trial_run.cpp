@@ -12,6 +12,7 @@
 #include "harness/job/programs.h"
 #include "harness/trial/gather_evidence.h"
 #include "harness/trial/node_setup.h"
+#include "harness/trial/together.h"
 #include "harness/trial/trial_records.h"
 
 namespace virtrain::harness {
@@ -41,6 +42,11 @@ ByHost<std::vector<std::string>> device_addresses(const Placement& placement) {
 std::string words_of_sample(const protocol::Sample& sample, const Workload& workload) {
   return fmt::format("step {} of {}, {} images/s a rank", sample.step, workload.steps,
                      figure_words(static_cast<double>(sample.images) / sample.seconds));
+}
+
+asio::awaitable<void> take_environment(LiveTrial& trial, const LiveTenant& tenant, const TrialNode& node,
+                                       std::map<std::string, std::string>& into) {
+  into = co_await gpu_environment(trial, tenant, node);
 }
 
 }  // namespace
@@ -125,7 +131,7 @@ void TrialRun::watch(TrialNode& node) {
   watched_.push_back(live.agent);
   live.agent->on_lost = [this, &live](const std::string& reason) {
     if (lost_ == nullptr) { lost_ = &live; }
-    fail_jobs(fmt::format("node {} ({}) is lost: {}", live.placement->hostname, live.made.name, reason));
+    fail_jobs(fmt::format("node {} ({}) is lost: {}", live.agent->node(), live.made.name, reason));
   };
   live.agent->on_telemetry = [&node](const std::map<std::string, double>& readings, std::int64_t t_ns) {
     for (const auto& [metric, value] : readings) { node.telemetry.push_back({t_ns, "guest", metric, value}); }
@@ -156,11 +162,26 @@ asio::awaitable<void> TrialRun::prepare() {
 }
 
 asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
+  std::vector<std::map<std::string, std::string>> environments(tenant.nodes.size());
+  std::vector<asio::awaitable<void>> queries;
+  for (std::size_t n = 0; n < environments.size(); ++n) {
+    queries.push_back(take_environment(trial_, tenant, tenant.nodes[n], environments[n]));
+  }
+  co_await together(std::move(queries));
   std::vector<JobNode> job_nodes;
-  for (const auto& node : tenant.nodes) {
-    auto environment = co_await gpu_environment(trial_, tenant, node);
-    job_nodes.push_back({node.live.placement->hostname, node.live.agent, std::move(environment),
-                         node.live.made.load_file, node.live.made.temporary_folder});
+  for (std::size_t n = 0; n < environments.size(); ++n) {
+    const auto& node = tenant.nodes[n];
+    const auto& made = node.live.made;
+    job_nodes.push_back({.hostname = node.live.placement->hostname,
+                         .agent = node.live.agent,
+                         .environment = std::move(environments[n]),
+                         .load_file = made.load_file,
+                         .temporary_folder = made.temporary_folder,
+                         .interface = made.interface,
+                         .address = made.address,
+                         .placed = std::ssize(trial_.placements_of(tenant, node)),
+                         .has_own_name = !trial_.is_shared(),
+                         .reported_name = node.live.report.hostname.value_or("")});
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }

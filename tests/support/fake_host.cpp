@@ -299,10 +299,12 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;
   for (std::size_t t = 0; t < spec.tenants.size(); ++t) {
-    const auto count = spec.kind == vmctl::NodeKind::shared_slice ? 1 : spec.tenants[t].size();
-    for (std::size_t n = 0; n < count; ++n) {
+    const bool is_shared = spec.kind == vmctl::NodeKind::shared_slice;
+    bool is_first = true;
+    for (std::size_t n = 0; n < spec.tenants[t].size(); ++n) {
       const auto& planned = spec.tenants[t][n];
-      if (planned.host != run_.host) { continue; }
+      if (planned.host != run_.host || (is_shared && !is_first)) { continue; }
+      is_first = false;
       NodeFacts facts;
       facts.id = next_node_++;
       facts.tenant = t;
@@ -320,6 +322,8 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
       facts.log = folder_ / (facts.name + ".log");
       facts.cache_home = (folder_ / (facts.name + ".cache")).string();
       facts.temporary_folder = folder_.string();
+      facts.interface = is_shared ? run_.network.name : "eth0";
+      facts.address = is_shared ? "127.0.0.1" : split(planned.address, '/')[0];
       for (const auto& [name, program] : programs_) { facts.programs[name] = program.string(); }
       hostnames_[facts.id] = planned.hostname;
       facts_[facts.id] = facts;

@@ -15,7 +15,12 @@ using virtrain::to_string;
 /// Whether it may be the name of a bridge or NIC that a user gives.
 bool is_device_name(const std::string& text);
 inline constexpr MeantWord meant_networks[] = {
-    {"vf", "virtual functions between hosts are not supported yet; bridge and vxlan are"},
+    {"vf",
+     "nodes cannot talk over virtual functions of an Ethernet NIC; use vxlan or bridge, and devices.nics for "
+     "RDMA adapters or their virtual functions"},
+    {"adapter",
+     "nodes cannot talk over whole Ethernet adapters; use vxlan or bridge, and devices.nics for RDMA "
+     "adapters"},
     {"none", "a host that is the only one needs no network; leave the key out"},
     {"macvtap", "macvtap is not supported; vxlan works over any NIC"}};
 
@@ -44,7 +49,8 @@ struct HostNetwork {
 
 /// A bridge or NIC as the host has it.
 struct HostNetworkFacts {
-  std::string address;   ///< of the NIC, "192.0.2.7" or "2001:db8::7", where tunnels end; of a bridge empty
+  std::string
+      address;  ///< of the NIC, "192.0.2.7" or "2001:db8::7", where tunnels end; a bridge may have none
   std::int64_t mtu = 0;  ///< that nodes have there: of the bridge, or of the NIC without VXLAN's own 50 bytes
   std::string driver;    ///< of the NIC, or of the NICs in the bridge
   std::string firmware;  ///< likewise, as ethtool has it; empty: unknown

@@ -268,7 +268,7 @@ std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& expe
 enum class NodeKind {
   vm,
   slice,         ///< on bare metal, in namespaces of its own
-  shared_slice,  ///< without namespaces: one for all of a tenant's nodes
+  shared_slice,  ///< without namespaces: one for all of a tenant's nodes on a host
 };
 VIRTRAIN_DESCRIBE_ENUM(NodeKind, vm, slice, shared_slice)
 
@@ -295,7 +295,7 @@ struct NodeFacts {
   std::string kind;        ///< "vm" or "slice", as the database has it
   std::string starting;    ///< what is tried when it starts: "boot virtrain-…"
   std::string uuid;        ///< of a domain; else empty
-  std::vector<int> cores;  ///< of all the nodes it stands for: one, or in a shared slice its tenant's
+  std::vector<int> cores;  ///< of all the nodes it stands for: one, or in a shared slice its tenant's there
   std::uint64_t memory_bytes = 0;
   std::optional<int> numa_node;
   std::string counted_cores;  ///< whose use its agent is to tell, "0-3"; empty: of all that it sees
@@ -303,7 +303,11 @@ struct NodeFacts {
   std::string cache_home;     ///< a folder of this node and no other for what ranks keep; in VMs not made
   /// Folder of mode 0700 that lives as long as the node: its TMPDIR, and where mpirun keeps what it shares.
   std::string temporary_folder;
-  std::string network_medium;  ///< "shared_medium" where anybody on the host can join it; else empty
+  /// "shared_medium" where anybody on the host can join the tenant's network. Between hosts "bridge", "vxlan"
+  /// or, of a shared slice, "host_nic". Else empty.
+  std::string network_medium;
+  std::string interface;  ///< of the node in that network, as the node names it: "eth0"; empty: it has none
+  std::string address;    ///< by which the tenant's other nodes reach it there, "10.77.0.1"
   std::map<std::string, std::string> programs;  ///< by name, where it has them
   std::string load_file;  ///< that a load on the disk of a slice makes; of VMs empty, see scratch_serial
   /// Whether it is a guest: with a kernel, and devices, of its own. Else it sees those of the whole host.
@@ -311,8 +315,8 @@ struct NodeFacts {
 };
 BOOST_DESCRIBE_STRUCT(NodeFacts, (),
                       (id, tenant, placed, name, kind, starting, uuid, cores, memory_bytes, numa_node,
-                       counted_cores, log, cache_home, temporary_folder, network_medium, programs, load_file,
-                       has_own_kernel))
+                       counted_cores, log, cache_home, temporary_folder, network_medium, interface, address,
+                       programs, load_file, has_own_kernel))
 
 struct NodeGroup {
   NodeGroupId id = 0;

@@ -119,7 +119,6 @@ std::vector<std::size_t> MadeNodes::own_nodes(std::size_t tenant) const {
 
 void MadeNodes::look_at_host_network() {
   spec_.network = run_.spec.network;
-  if (spec_.kind == NodeKind::shared_slice) { return; }  // which has the host's own
   const auto unable = [&](const std::string& why) {
     throw Error("make nodes on several hosts", ErrorCode::host_unable, why);
   };
@@ -132,6 +131,15 @@ void MadeNodes::look_at_host_network() {
                       "hosts which bridge or NIC its nodes have: network: {{kind: vxlan, name: NIC}})",
                       t + 1, run_.spec.host));
     }
+    return;
+  }
+  if (spec_.kind == NodeKind::shared_slice) {  // which has the host's own
+    host_network_ = read_host_network(spec_.network);
+    const bool crosses = std::ranges::any_of(spec_.tenants, [&](const auto& tenant) {
+      return std::ranges::any_of(tenant,
+                                 [&](const NodeSpec& node) { return node.host != tenant.front().host; });
+    });
+    if (crosses) { require_usable_by_host(spec_.network, host_network_); }
     return;
   }
   if (run_.spec.mode != HostMode::system) {
@@ -189,7 +197,7 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   facts.temporary_folder = spec_.kind == NodeKind::shared_slice ? unforeseen_folder(run_.log_dir, facts.name)
                                                                 : node_temporary_folder;
   if (!is_vm()) { facts.load_file = facts.cache_home + "/load"; }
-  facts.network_medium = networks_[tenant].multicast_port != 0 ? "shared_medium" : "";
+  look_at_place_in_network(facts);
   for (const auto& [name, program] : run_.programs.others) {
     facts.programs[name] = is_vm() ? guest_program(program) : program.string();
   }
@@ -201,6 +209,26 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
     node.nic = is_vm() ? names_.tap(facts.id) : names_.slice_nic(facts.id);
   }
   return node;
+}
+
+void MadeNodes::look_at_place_in_network(NodeFacts& facts) const {
+  const auto& network = networks_[facts.tenant];
+  const bool is_between_hosts = spec_.network.kind != HostNetworkKind::none;
+  if (spec_.kind == NodeKind::shared_slice) {
+    if (!is_between_hosts) { return; }
+    facts.network_medium = "host_nic";
+    facts.interface = spec_.network.name;
+    facts.address = host_network_.address;
+    return;
+  }
+  if (network.multicast_port != 0) {
+    facts.network_medium = "shared_medium";
+  } else if (is_between_hosts) {
+    facts.network_medium = to_string(spec_.network.kind);
+  }
+  if (!network.connects()) { return; }
+  facts.interface = "eth0";
+  facts.address = split(spec_.tenants[facts.tenant][facts.placed].address, '/')[0];
 }
 
 std::vector<NodeFacts> MadeNodes::facts() const {
@@ -469,6 +497,12 @@ NodeCounters MadeNodes::counters(NodeId id) {
     for (const auto& nic : out.domain->nics) {
       out.network_rx_bytes += nic.rx_bytes;
       out.network_tx_bytes += nic.tx_bytes;
+    }
+  } else if (spec_.kind == NodeKind::shared_slice) {
+    // All that the host sends there, whoever it is of.
+    if (const auto bytes = nic_bytes(node.facts.interface)) {
+      out.network_rx_bytes = bytes->rx;
+      out.network_tx_bytes = bytes->tx;
     }
   } else if (const auto bytes = nic_bytes(node.nic)) {
     // The host's end of the pair sends what the slice receives.

@@ -65,6 +65,8 @@ class MadeNodes {
   /// Reads what this host gives for the network between hosts, and sees that nodes can have it.
   void look_at_host_network();
   Network plan_network(std::size_t tenant) const;
+  /// How the node hangs in its tenant's network.
+  void look_at_place_in_network(NodeFacts& facts) const;
   Node plan_node(std::size_t tenant, std::size_t placed);
   const Node& at(NodeId node) const;
   Node& at(NodeId node);

@@ -58,6 +58,24 @@ void require_reachable(const std::vector<std::string>& peers, const HostNetwork&
   }
 }
 
+void require_usable_by_host(const HostNetwork& network, const HostNetworkFacts& facts) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(fmt::format("run ranks of bare_metal_shared over {}", network.name), ErrorCode::host_unable,
+                why);
+  };
+  if (facts.address.empty()) {
+    refuse(fmt::format(
+        "it has no address, and such ranks have the host's own network (ip addr add ADDRESS/BITS dev {})",
+        network.name));
+  }
+  if (is_ipv6(facts.address)) {
+    refuse(fmt::format(
+        "its address is {}, and mpirun takes hosts by their IPv4 addresses (ip addr add ADDRESS/BITS "
+        "dev {})",
+        facts.address, network.name));
+  }
+}
+
 bool allows_bridge(std::string_view list, const std::string& bridge) {
   bool is_allowed = false;
   for (const auto& line : split(std::string(list), '\n')) {

@@ -27,6 +27,10 @@ std::int64_t mtu_of_nodes(const GuestNetwork& guest, const HostNetwork& network,
 void require_reachable(const std::vector<std::string>& peers, const HostNetwork& network,
                        const HostNetworkFacts& facts);
 
+/// Throws Error(host_unable) where ranks on the host itself, without a network of their own, could not talk
+/// over the bridge or NIC.
+void require_usable_by_host(const HostNetwork& network, const HostNetworkFacts& facts);
+
 /// Root's list of bridges into which users may plug VMs, as QEMU's bridge helper reads it.
 inline constexpr const char* allowed_bridges = "/etc/qemu/bridge.conf";
 /// Whether such a list ("allow br0", "allow all", "deny br0") has the bridge. A line that denies it wins.

@@ -163,10 +163,10 @@ HostNetworkFacts read_host_network(const HostNetwork& network) {
   const auto mtu = parse_integer(read_value(net_devices / network.name / "mtu").value_or(""));
   if (!mtu) { network_unable(network, "its MTU cannot be read"); }
   facts.mtu = *mtu;
+  facts.address = address_of(network.name);
   if (network.kind == HostNetworkKind::bridge) {
     require_bridge(network);
   } else {
-    facts.address = address_of(network.name);
     require_nic(network, facts.address);
     facts.mtu -= is_ipv6(facts.address) ? vxlan_bytes_ipv6 : vxlan_bytes;
   }

@@ -49,7 +49,10 @@ constexpr std::array fact_rules = {
     FieldRule{"peer_to_peer", explained_by_the_arm, "virtualization may part GPUs that reach each other"},
     FieldRule{"transport", must_be_equal, "shared memory against TCP is not a question of virtualization"},
     FieldRule{"network_medium", must_be_equal,
-              "a shared medium is slower than a bridge, and keeps nobody apart", true},
+              "slices and VMs of one pair are on the same kind of network: a shared medium is slower than a "
+              "bridge, "
+              "and a host's own NIC faster than a VXLAN or a bridge behind it",
+              true},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine", true},
     FieldRule{"workload_flags", must_be_equal,

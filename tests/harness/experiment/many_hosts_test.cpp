@@ -55,7 +55,7 @@ struct Cluster {
   Plan plan(const Scenario& scenario) const {
     std::vector<PlanHost> rooms;
     for (std::size_t n = 0; n < fakes.size(); ++n) {
-      rooms.push_back({name_of(n), FakeHost::small_inventory(), false});
+      rooms.push_back({fakes.size() == 1 ? "" : name_of(n), FakeHost::small_inventory(), false});
     }
     return make_plan(scenario, rooms);
   }
@@ -78,8 +78,9 @@ struct Cluster {
       if (on_stage) { on_stage(progress.now, std::stoi(progress.trial.substr(1))); }
     };
     for (std::size_t n = 0; n < fakes.size(); ++n) {
-      framed.push_back(std::make_unique<FramedHost>(*fakes[n]));
-      named.push_back({name_of(n), {vmctl::HostNetworkKind::vxlan, "data0"}, framed.back()->take_client()});
+      const auto name = fakes.size() == 1 ? "" : name_of(n);
+      framed.push_back(std::make_unique<FramedHost>(*fakes[n], name));
+      named.push_back({name, {vmctl::HostNetworkKind::vxlan, "data0"}, framed.back()->take_client()});
     }
     {
       RunHosts hosts(named);
@@ -147,10 +148,38 @@ TEST_CASE("the link to one host is cut: the others remove their part, and what h
       CHECK(statuses[0] == Status::finished);
       CHECK(statuses[1] == Status::failed);
       CHECK_THAT(cluster.outcome.first_failure, Contains("host-02"));
+      CHECK_FALSE(cluster.outcome.aborted_by);  // trials had begun: the run ends as one with failed trials
       CHECK(cluster.fakes[0]->left().empty());
       CHECK(cluster.fakes[1]->left() == std::set<std::string>{"run"});  // in its journal, for clean
     }
   }
+}
+
+/// From the start of a run to the end of its first barrier, where each call of a host takes 100 ms and no CPU
+/// time. Hosts are taken one after the other, in the order of their names, which is left out.
+double seconds_to_barrier(std::size_t hosts) {
+  Cluster cluster(hosts);
+  for (const auto& fake : cluster.fakes) {
+    for (const char* method : {"look_at_network", "begin", "fingerprint", "plan_nodes", "make_networks",
+                               "start", "counters", "watch_devices", "keep_services_away"}) {
+      fake->plant_fault(method, {.delay = std::chrono::milliseconds(100)}, 0);
+    }
+  }
+  const auto began_ns = monotonic_ns();
+  double seconds = 0;
+  cluster.on_stage = [&](const std::string& now, int) {
+    if (now == "run") { seconds = static_cast<double>(monotonic_ns() - began_ns) * 1e-9; }
+  };
+  cluster.run(Cluster::scenario(hosts, 1, "[bare_metal]"));
+  CHECK(cluster.statuses() == std::vector<Status>{Status::finished});
+  return seconds;
+}
+
+TEST_CASE("eight hosts come to the barrier when the slowest one does") {
+  const auto alone = seconds_to_barrier(1), all = seconds_to_barrier(8);
+  INFO(fmt::format("one host {:.2f} s, eight {:.2f} s", alone, all));
+  CHECK(alone > 0.7);
+  CHECK(all < 1.3 * alone + 0.5);  // eight agents start on this machine's cores
 }
 
 TEST_CASE("hosts with two versions of Open MPI are refused before anything is stored") {

@@ -11,10 +11,22 @@ using namespace virtrain::harness;
 using virtrain::test::Contains;
 using virtrain::test::EndsWith;
 
+namespace {
+
+/// As mpirun is told of nodes that have the same interface.
+std::vector<std::string> mpirun(const MpiDialect& mpi, const std::vector<std::string>& names,
+                                std::int64_t ranks, RankNetwork network, bool crowded,
+                                const std::vector<std::string>& program) {
+  std::vector<MpiNode> nodes;
+  for (const auto& name : names) { nodes.push_back({name, ranks, "eth0", "/dev/shm/own"}); }
+  return mpirun_command(mpi, nodes, network, crowded, 60, program);
+}
+
+}  // namespace
+
 TEST_CASE("mpirun over nodes goes through the agents and names its interfaces") {
-  const auto words = join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, 60, "/dev/shm/own",
-                                         {"trainer", "--x=1"}),
-                          " ");
+  const auto words =
+      join(mpirun({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, false, {"trainer", "--x=1"}), " ");
   for (const char* part :
        {"-np 2", "--host t1n1:1,t1n2:1", "--timeout 60", "--tag-output", "--mca plm rsh",
         "--mca plm_rsh_agent virtrain-rsh", "--mca plm_rsh_no_tree_spawn 1", "--mca btl self,tcp",
@@ -35,57 +47,67 @@ TEST_CASE("mpirun of Open MPI 5 is told the same in PRRTE's words") {
     CHECK(mpi_dialect(version).launcher == "ssh");
   }
   const auto mpi = mpi_dialect("mpirun.openmpi (Open MPI) 5.0.7");
-  const auto words =
-      join(mpirun_command(mpi, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"}), " ");
+  const auto words = join(mpirun(mpi, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, {"t"}), " ");
   for (const char* part :
        {"--mca plm ssh ", "--mca plm_ssh_agent virtrain-rsh", "--mca plm_ssh_no_tree_spawn 1",
         "--mca prte_if_include eth0", "--mca btl self,sm,tcp "}) {
     CHECK_THAT(words, Contains(part));
   }
   for (const char* part : {"rsh_", "vader", "oob_tcp_if_include"}) { CHECK_THAT(words, !Contains(part)); }
-  CHECK_THAT(join(mpirun_command(mpi, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, "/dev/shm/own",
-                                 {"t"}),
-                  " "),
+  CHECK_THAT(join(mpirun(mpi, {"localhost"}, 2, RankNetwork::shared_memory, false, {"t"}), " "),
              Contains("--mca btl self,sm "));
 }
 
 TEST_CASE("ranks of one node talk through shared memory, those of several through both") {
-  CHECK_THAT(
-      join(mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"}), " "),
-      Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
-  const auto one =
-      join(mpirun_command({}, {"localhost"}, 2, RankNetwork::shared_memory, false, 60, "/dev/shm/own", {"t"}),
-           " ");
+  CHECK_THAT(join(mpirun({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, {"t"}), " "),
+             Contains("-np 4") && Contains("--host t1n1:2,t1n2:2") && Contains("--mca btl self,vader,tcp"));
+  const auto one = join(mpirun({}, {"localhost"}, 2, RankNetwork::shared_memory, false, {"t"}), " ");
   CHECK_THAT(one, Contains("-np 2") && Contains("--mca btl self,vader "));
   CHECK_THAT(one, !Contains("plm_rsh_agent") && !Contains("tcp"));
 }
 
 TEST_CASE("mpirun keeps its files and its ranks' memory in the node's own folder, not in everybody's /tmp") {
   for (const auto network : {RankNetwork::tcp, RankNetwork::shared_memory}) {
-    const auto four = join(mpirun_command({}, {"a", "b"}, 2, network, false, 60, "/dev/shm/own", {"t"}), " ");
+    const auto four = join(mpirun({}, {"a", "b"}, 2, network, false, {"t"}), " ");
     CHECK_THAT(four, Contains("--mca orte_tmpdir_base /dev/shm/own ") &&
                          Contains("--mca btl_vader_backing_directory /dev/shm/own "));
     const auto mpi = mpi_dialect("mpirun (Open MPI) 5.0.7");
-    const auto five =
-        join(mpirun_command(mpi, {"a", "b"}, 2, network, false, 60, "/dev/shm/own", {"t"}), " ");
+    const auto five = join(mpirun(mpi, {"a", "b"}, 2, network, false, {"t"}), " ");
     CHECK_THAT(five, Contains("--mca prte_tmpdir_base /dev/shm/own ") &&
                          Contains("--mca btl_sm_backing_directory /dev/shm/own "));
   }
 }
 
+TEST_CASE("nodes that differ in interface and folder are told their own") {
+  const std::vector<MpiNode> nodes{{"192.0.2.1", 2, "eth1", "/run/a"}, {"192.0.2.2", 1, "ens5", "/run/b"}};
+  for (const char* version : {"mpirun (OpenRTE) 4.1.4", "mpirun (Open MPI) 5.0.7"}) {
+    const auto mpi = mpi_dialect(version);
+    const auto words = join(mpirun_command(mpi, nodes, RankNetwork::tcp, false, 60, {"t", "--x=1"}), " ");
+    CHECK_THAT(words, Contains("-np 3 --host 192.0.2.1:2,192.0.2.2:1") &&
+                          Contains("--mca btl self," + std::string(mpi.shared_memory) + ",tcp") &&
+                          Contains("pass_environ_mca_params 0") &&
+                          EndsWith(R"(="$TMPDIR" exec "$0" "$@" t --x=1)") &&
+                          Contains(R"( /bin/sh -c OMPI_MCA_btl_tcp_if_include="$VIRTRAIN_INTERFACE" )"));
+    CHECK_THAT(words, !Contains("eth1") && !Contains("/run/a") && !Contains("tmpdir_base"));
+    const auto environment = daemon_environment(mpi, nodes[1]);
+    CHECK(environment.at("VIRTRAIN_INTERFACE") == "ens5");
+    CHECK(environment.at(mpi.launcher == "rsh" ? "OMPI_MCA_oob_tcp_if_include"
+                                               : "PRTE_MCA_prte_if_include") == "ens5");
+  }
+}
+
 TEST_CASE("crowded nodes may take longer to answer") {
   const auto probes = [](bool crowded) {
-    return join(mpirun_command({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, 60, "/dev/shm/own", {"t"}),
-                " ");
+    return join(mpirun({}, {"t1n1", "t1n2"}, 1, RankNetwork::tcp, crowded, {"t"}), " ");
   };
   CHECK_THAT(probes(false), Contains("--mca oob_tcp_keepalive_probes 3 "));
   CHECK_THAT(probes(true), Contains("--mca oob_tcp_keepalive_probes 20 "));
 }
 
 TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not hear it") {
-  auto words = mpirun_command({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"});
-  const auto five = mpirun_command(mpi_dialect("mpirun (Open MPI) 5.0.7"), {"t1n1", "t1n2"}, 2,
-                                   RankNetwork::tcp, false, 60, "/dev/shm/own", {"t"});
+  auto words = mpirun({}, {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, {"t"});
+  const auto five =
+      mpirun(mpi_dialect("mpirun (Open MPI) 5.0.7"), {"t1n1", "t1n2"}, 2, RankNetwork::tcp, false, {"t"});
   words.insert(words.end(), five.begin(), five.end());
   int told = 0;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
+#include "harness/plan/node_group.h"
 #include "harness/scenario/decode/decode.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
@@ -150,10 +151,18 @@ TEST_CASE("what a host lacks is said of it, and of each host") {
              Contains("tenant tenant-1: there is no host x"));
 }
 
-TEST_CASE("what one host has only is refused over several") {
-  auto shared = scenario_of("[{name: two, tenants: [{nodes: 2}]}]");
+TEST_CASE("bare metal on the hosts' own NICs has a slice on each host, in place of its nodes") {
+  auto shared = scenario_of("[{name: three, tenants: [{nodes: 3}]}]");
   shared.arms[0].base = arm_bare_metal_shared;
-  CHECK_THAT(words_of_refusal(shared, hosts({"a", "b"})), Contains("bare_metal_shared"));
+  const auto plan = make_plan(shared, hosts({"a", "b"}));
+  const auto group = node_group(plan.placements.at(0), plan.trials.at(0).base);
+  CHECK(group.kind == vmctl::NodeKind::shared_slice);
+  std::vector<std::string> places;
+  for (const auto& node : group.tenants.at(0)) { places.push_back(node.host); }
+  CHECK(places == std::vector<std::string>{"a", "a", "b"});  // so that each slice's ranks are adjacent
+}
+
+TEST_CASE("what one host has only is refused over several") {
   auto secure = scenario_of("[{name: two, tenants: [{nodes: 2}]}]", "security: true\n");
   CHECK_THAT(words_of_refusal(secure, hosts({"a", "b"})), Contains("security probes are of one host"));
   CHECK(words_of_refusal(secure, hosts({"a"})).empty());

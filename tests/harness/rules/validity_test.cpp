@@ -18,17 +18,17 @@ std::vector<TenantEvidence> good_tenants() {
   std::vector<TenantEvidence> tenants(2);
   tenants[0].name = "a";
   tenants[0].nodes = {{"t1n1", "boot-1", true}, {"t1n2", "boot-2", true}};
-  tenants[0].ranks_per_node = 2;
+  for (auto& node : tenants[0].nodes) { node.ranks = 2; }
   tenants[0].network_bytes_required = 1000;
   tenants[0].network_bytes_measured = 1000;
   for (auto& tenant : tenants) { tenant.images_per_rank = 2; }
   tenants[1].name = "b";
   tenants[1].nodes = {{"t2n1", "boot-3", true}};
   for (auto& tenant : tenants) {
-    const auto size = tenant.nodes.size() * static_cast<std::size_t>(tenant.ranks_per_node);
+    const auto per_node = static_cast<std::size_t>(tenant.nodes[0].ranks);
+    const auto size = tenant.nodes.size() * per_node;
     for (std::size_t r = 0; r < size; ++r) {
       RankState rank;
-      const auto per_node = static_cast<std::size_t>(tenant.ranks_per_node);
       rank.hello = protocol::Hello{.rank = static_cast<std::int64_t>(r),
                                    .size = static_cast<std::int64_t>(size),
                                    .local_rank = static_cast<std::int64_t>(r % per_node),
@@ -126,12 +126,18 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
     for (auto& node : tenant.nodes) { node.has_own_kernel = false, node.boot_id = host_boot; }
   }
   CHECK(invalid_reasons({tenants}, host_boots).empty());
-  tenants[0].shared_host = true;
+  // One slice with three ranks on a host, and one with a single rank on another.
+  const std::vector<std::string> hosts{"the-host", "the-host", "the-host", "the-other"};
+  tenants[0].nodes[0].ranks = 3, tenants[0].nodes[1].ranks = 1;
+  tenants[0].nodes[0].host_name = "the-host", tenants[0].nodes[1].host_name = "the-other";
   for (std::size_t r = 0; r < tenants[0].ranks.size(); ++r) {
-    tenants[0].ranks[r].hello->hostname = "the-host";
-    tenants[0].ranks[r].hello->local_rank = r;
+    tenants[0].ranks[r].hello->hostname = hosts[r];
+    tenants[0].ranks[r].hello->local_rank = r % 3;
   }
   CHECK(invalid_reasons({tenants}, host_boots).empty());
+  tenants[0].ranks[3].hello->hostname = "the-host";
+  CHECK(invalid_reasons({tenants}, host_boots) ==
+        std::vector<std::string>{"a rank 3 ran on the-host where the-other was planned"});
 }
 
 TEST_CASE("bytes that all-reduces must move") {

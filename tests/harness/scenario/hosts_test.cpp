@@ -84,8 +84,10 @@ TEST_CASE("a wrong hosts file is refused with the place") {
       {"hosts: [{name: a" + network + ", {name: b, network: {kind: vxlan, name: eth1}}]\n",
        "1:75: host 'b' has vxlan and host 'a' has bridge (allowed: one kind for all hosts)"},
       {"hosts: [{name: a, network: {kind: vf, name: eth1}}]\n",
-       "kind: 'vf' is not allowed (allowed: bridge, vxlan; virtual functions between hosts are not supported "
-       "yet"},
+       "kind: 'vf' is not allowed (allowed: bridge, vxlan; nodes cannot talk over virtual functions of an "
+       "Ethernet NIC; use vxlan or bridge, and devices.nics for RDMA adapters or their virtual functions)"},
+      {"hosts: [{name: a, network: {kind: adapter, name: eth1}}]\n",
+       "nodes cannot talk over whole Ethernet adapters; use vxlan or bridge"},
       {"hosts: [{name: a, network: {kind: bridge}}]\n", "1:28: network needs the key 'name'"},
       {"hosts: [{name: a, network: {name: br0}}]\n", "1:28: network needs the key 'kind'"},
       {"hosts: [{name: a, network: {kind: bridge, name: ../x}}]\n",

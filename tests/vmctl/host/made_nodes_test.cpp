@@ -368,8 +368,9 @@ TEST_CASE("a group without nodes on this host makes nothing, and takes no other 
   CHECK(none.remove().left.empty());
 }
 
-TEST_CASE("a shared slice stands for its tenant's nodes on this host") {
-  OnOneOfTwo other({HostNetworkKind::none, ""});
+TEST_CASE("a shared slice stands for its tenant's nodes on this host, and has the host's own NIC") {
+  const HostsDevices devices;
+  OnOneOfTwo other({HostNetworkKind::vxlan, test_nic});
   auto group = spread_group();
   group.kind = NodeKind::shared_slice;
   group.tenants[0].push_back(group.tenants[0][1]);
@@ -379,6 +380,29 @@ TEST_CASE("a shared slice stands for its tenant's nodes on this host") {
   CHECK(nodes.facts()[0].placed == 1);
   CHECK(nodes.facts()[0].cores == std::vector{1, 2});
   CHECK(nodes.facts()[0].memory_bytes == 1024U << 20);
+  CHECK(nodes.facts()[0].interface == test_nic);
+  CHECK(nodes.facts()[0].address == "198.18.46.1");
+  CHECK(nodes.facts()[0].network_medium == "host_nic");
+  nodes.make_networks();  // none
+  CHECK(other.journal.effects().empty());
+  OnOneOfTwo bridged({HostNetworkKind::bridge, test_bridge});
+  CHECK_THROWS_WITH(MadeNodes(bridged.run, group),
+                    Contains("run ranks of bare_metal_shared over xtbr-made: it has no address"));
+  OnOneOfTwo without({HostNetworkKind::none, ""});
+  CHECK_THROWS_WITH(MadeNodes(without.run, group), Contains("has no network to them"));
+}
+
+TEST_CASE("a node says by which interface and address the others reach it, and over what") {
+  const HostsDevices devices;
+  for (const auto kind : {NodeKind::vm, NodeKind::slice}) {
+    OnOneOfTwo other({HostNetworkKind::vxlan, test_nic});
+    auto group = spread_group();
+    group.kind = kind;
+    const auto facts = MadeNodes(other.run, group).facts().at(0);
+    CHECK(facts.interface == "eth0");
+    CHECK(facts.address == "10.77.0.3");
+    CHECK(facts.network_medium == "vxlan");
+  }
 }
 
 TEST_CASE("a tenant on several hosts needs a network between them, and mode system") {

@@ -87,6 +87,15 @@ TEST_CASE("ends of tunnels are other hosts', of the same IP version") {
   CHECK_THROWS_WITH(require_reachable({"192.0.2.2"}, a_nic, facts), Contains("another IP version"));
 }
 
+TEST_CASE("ranks on the host itself need an IPv4 address of its bridge or NIC") {
+  HostNetworkFacts facts;
+  CHECK_THROWS_WITH(require_usable_by_host(a_bridge, facts), Contains("it has no address"));
+  facts.address = "2001:db8::1";
+  CHECK_THROWS_WITH(require_usable_by_host(a_nic, facts), Contains("over eth1: its address is 2001:db8::1"));
+  facts.address = "192.0.2.1";
+  CHECK_NOTHROW(require_usable_by_host(a_bridge, facts));
+}
+
 TEST_CASE("other users have the bridges that root's list allows, and none that it denies") {
   for (const auto* list :
        {"allow br-data", "# x\nallow br0\n\tallow  br-data \n", "allow all\ndeny br0", "allow br-data\r\n"}) {
