@@ -59,6 +59,7 @@ struct Property {
   bool may_lack = false;              ///< a message without it means the default
   std::size_t most_items = SIZE_MAX;  ///< of a list in a message
   std::size_t most_bytes = SIZE_MAX;  ///< of a text in a message
+  bool repeats = false;  ///< of a list of texts in scenarios: any words, each as often as it is there
   ValueUnit unit = ValueUnit::none;
   bool required = false;            ///< in scenarios
   bool dashes = false;              ///< of an enumeration: a scenario's words have dashes, "sev-snp"

@@ -7,6 +7,7 @@
 
 #include "common/enum_text.h"
 #include "common/model/described.h"
+#include "common/model/job.h"
 #include "common/model/precision.h"
 
 // Orders for a training job and facts about it: the words of scenarios, of the trainers' flags and of the
@@ -73,6 +74,9 @@ struct Workload {
   VIRTRAIN_FIELD(Variables, environment, {}, .text = "Environment variables of each rank", .key = "env",
                  .absent = "only those that virtrain sets", .example = R"({"NCCL_DEBUG": "INFO"})",
                  .guard = FactRule::must_be_equal, .why = "its variables steer libraries: NCCL, MPI, oneDNN");
+
+  /// A command in place of the built-in trainer; its keys are the workload's own.
+  std::optional<Job> job = {};
 
   /// Images of the counted steps of one rank.
   std::int64_t images_per_rank() const { return steps * batch_size * accumulate_steps; }

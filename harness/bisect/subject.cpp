@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <tuple>
 #include <utility>
 
 #include "common/error.h"
@@ -22,7 +23,8 @@ namespace {
 using results::Night;
 using results::Store;
 
-constexpr std::array<std::string_view, 3> throughput_figures = {"images_per_second", "ratio", "efficiency"};
+constexpr std::array<std::string_view, 4> throughput_figures = {"images_per_second", "throughput", "ratio",
+                                                                "efficiency"};
 
 template <typename... Args>
 [[noreturn]] void refuse(const std::string& id, ErrorCode code, fmt::format_string<Args...> words,
@@ -136,13 +138,13 @@ const results::Change& find_change(const results::ChangeLog& log, const std::str
          near ? "; did you mean " + *near + "?" : "");
 }
 
-/// Mean throughput of each case and arm.
-using Means = std::map<std::pair<std::string, std::string>, double>;
+/// Mean throughput of each case and arm, and unit.
+using Means = std::map<std::tuple<std::string, std::string, std::string>, double>;
 Means means_of(const Store& store, const std::string& experiment) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> values;
+  std::map<std::tuple<std::string, std::string, std::string>, std::vector<double>> values;
   for (const auto& trial : store.trials(experiment)) {
-    const auto images = results::in_images(trial.throughput);
-    if (results::is_usable(trial) && images) { values[{trial.case_name, trial.arm}].push_back(*images); }
+    if (!results::is_usable(trial)) { continue; }
+    values[{trial.case_name, trial.arm, trial.throughput->unit}].push_back(trial.throughput->value);
   }
   Means means;
   for (const auto& [where, all] : values) { means[where] = results::mean(all); }
@@ -174,7 +176,8 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
            "it is unconfirmed; three runs at the new level confirm a change, more in a noisy series");
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
-  if (std::ranges::find(throughput_figures, figure) == throughput_figures.end()) {
+  const auto kind = figure.substr(0, figure.find(" of "));  // "ratio of tokens/s"
+  if (std::ranges::find(throughput_figures, kind) == throughput_figures.end()) {
     refuse(id, ErrorCode::usage, "it is a change of {}; bisect compares throughput (allowed: changes of {})",
            excerpt(figure), fmt::join(throughput_figures, ", "));
   }
@@ -212,8 +215,9 @@ Subject subject_of_experiments(const Store& store, const std::string& good_begin
   const auto after = means_of(store, bad_id);
   for (const auto& one : after) {
     const auto& [where, mean] = one;
-    if (!before.contains(where) || (!case_name.empty() && where.first != case_name) ||
-        (!arm.empty() && where.second != arm)) {
+    const auto& [of_case, of_arm, unit] = where;
+    if (!before.contains(where) || (!case_name.empty() && of_case != case_name) ||
+        (!arm.empty() && of_arm != arm)) {
       continue;
     }
     if (worst == nullptr || mean / before.at(where) < ratio) {
@@ -224,11 +228,11 @@ Subject subject_of_experiments(const Store& store, const std::string& good_begin
   if (worst == nullptr) {
     refuse(id, ErrorCode::not_found, "no case and arm, of those meant, has a finished valid trial in both");
   }
+  const auto& [worst_case, worst_arm, unit_of_both] = worst->first;
   if (ratio >= 1) {
-    refuse(id, ErrorCode::usage, "{} in {} did not get slower", excerpt(worst->first.first),
-           excerpt(worst->first.second));
+    refuse(id, ErrorCode::usage, "{} in {} did not get slower", excerpt(worst_case), excerpt(worst_arm));
   }
-  auto subject = subject_of(store, bad, id, worst->first.first, worst->first.second);
+  auto subject = subject_of(store, bad, id, worst_case, worst_arm);
   subject.ratio = ratio;
   if (good.scenario != bad.scenario) {
     subject.doubt = fmt::format(

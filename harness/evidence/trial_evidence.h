@@ -50,6 +50,7 @@ struct TenantEvidence {
   /// By pair of ranks: NCCL's word for its way as planned ("0-1" to "P2P"), and its ways as it said itself
   /// ("P2P/IPC", "SHM/direct/direct"). Pairs that are not planned are not judged.
   std::map<std::string, std::string> transports_planned = {}, transports_seen = {};
+  std::vector<std::string> job_doubts = {};  ///< why the figures of its own command are not to be believed
 };
 
 struct TrialEvidence {

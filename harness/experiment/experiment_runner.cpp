@@ -83,9 +83,9 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
   trial.nodes = placement.training_nodes();
   trial.gpus_per_node = first.gpus_per_node;
   trial.ranks_per_node = first.ranks_per_node;
-  trial.batch_size = first.workload.batch_size;
-  trial.precision = to_string(first.workload.precision);
-  trial.backend = to_string(first.workload.backend);
+  if (uses_setting(first.workload, "batch_size")) { trial.batch_size = first.workload.batch_size; }
+  if (uses_setting(first.workload, "precision")) { trial.precision = to_string(first.workload.precision); }
+  if (!first.runs_job()) { trial.backend = to_string(first.workload.backend); }
   if (!runs_in_vms(planned.base)) {
     trial.virtualization = to_string(Virtualization::none);
   } else if (context_.virtualization) {
@@ -272,7 +272,7 @@ asio::awaitable<void> Runner::run_trial(const PlannedTrial& planned, ExperimentO
   try {
     if (failure) { flush_after_failure(trial); }
     record_end(row, trial, failure, outcome);
-    if (!failure) { say(planned, fmt::format("{:.2f} images/s", trial.images_per_second())); }
+    if (!failure) { say(planned, trial.throughput_words()); }
   } catch (...) { storage_failure = std::current_exception(); }
   if (!failure && !storage_failure && may_keep_nodes(planned)) {
     kept_ = std::move(nodes_);

@@ -32,7 +32,8 @@ void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
   if (host_can && (guest_can || !has_arm(scenario, arm_vm))) { return; }
   for (const auto& placement : scenario.cases) {
     for (const auto& tenant : placement.tenants) {
-      if (tenant.workload.backend == Backend::cpu && tenant.workload.precision == Precision::bf16) {
+      if (!tenant.workload.job && tenant.workload.backend == Backend::cpu &&
+          tenant.workload.precision == Precision::bf16) {
         reasons.push_back(fmt::format(
             "case {}: {} trains in bf16, but {} no avx512_bf16 (use precision fp32{})", placement.name,
             tenant.name, host_can ? "VMs are emulated here and their CPU has" : "this host's CPU has",

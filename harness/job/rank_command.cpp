@@ -132,4 +132,31 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
   return environment;
 }
 
+std::map<std::string, std::string> job_environment(JobLaunch launch, const RankPlace& place,
+                                                   RankNetwork network) {
+  const auto text = [](auto number) { return std::to_string(number); };
+  const bool is_alone = network != RankNetwork::tcp;
+  // Gloo and NCCL take the first address that the host's name has, which may be one that others do not reach.
+  const std::string interface = is_alone ? "lo" : place.interface;
+  const std::string address = is_alone ? "127.0.0.1" : place.address;
+  std::map<std::string, std::string> environment{
+      {"PYTHONUNBUFFERED", "1"}, {"GLOO_SOCKET_IFNAME", interface}, {"NCCL_SOCKET_IFNAME", interface}};
+  if (launch == JobLaunch::per_node) {
+    environment.insert({{"RANK", text(place.node)},
+                        {"WORLD_SIZE", text(place.nodes)},
+                        {"LOCAL_RANK", "0"},
+                        {"LOCAL_WORLD_SIZE", "1"},
+                        {"MASTER_ADDR", address},
+                        {"MASTER_PORT", text(place.port)}});
+  } else if (launch == JobLaunch::torchrun) {  // torchrun takes its options from PET_…, too
+    environment.insert({{"PET_NNODES", text(place.nodes)},
+                        {"PET_NPROC_PER_NODE", text(place.ranks_per_node)},
+                        {"PET_NODE_RANK", text(place.node)},
+                        {"PET_RDZV_BACKEND", "static"},
+                        {"PET_MASTER_ADDR", address},
+                        {"PET_MASTER_PORT", text(place.port)}});
+  }
+  return environment;
+}
+
 }  // namespace virtrain::harness

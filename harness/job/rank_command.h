@@ -48,4 +48,18 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
                                                     RankNetwork network, bool crowded,
                                                     const std::string& interface = "eth0");
 
+/// Where the processes of a command in one node stand among the others.
+struct RankPlace {
+  std::size_t node = 0, nodes = 1;
+  std::int64_t ranks_per_node = 1;
+  std::string address = {};    ///< of the first node in its tenant's network
+  std::string interface = {};  ///< of this node, to the others
+  int port = 0;                ///< where ranks meet
+};
+
+/// The environment of a command beside rank_environment(): its place, by the names that PyTorch's
+/// env:// reads (launch per_node) or torchrun does, and the interface of the tenant's network.
+std::map<std::string, std::string> job_environment(JobLaunch launch, const RankPlace& place,
+                                                   RankNetwork network);
+
 }  // namespace virtrain::harness

@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/agent/client/agent_client.h"
@@ -35,35 +37,40 @@ struct JobNode {
   std::string reported_name = {};  ///< its hostname as its agent says
 };
 
-/// One tenant's trainer: all its ranks over all its nodes, from start to result. Any failure (a node lost, a
-/// process that ends early, a broken record, one that the plan has no place for, a flood) is kept, ends the
-/// job everywhere, and is thrown by every wait; what the ranks say after it is not looked at.
+/// The processes of one tenant over all its nodes, from start to result: the built-in trainer's (TrainerJob),
+/// or a command's of the user's own (CommandJob). Any failure (a node lost, a process that ends early, a
+/// flood) is kept, ends the job everywhere, and is thrown by every wait; what the processes say after it is
+/// not looked at.
 class TenantJob : public std::enable_shared_from_this<TenantJob> {
  public:
-  TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
-            RankNetwork network, bool crowded = false, bool beside_others = false,
-            const MpiDialect& mpi = {});
+  virtual ~TenantJob() = default;
+  TenantJob(const TenantJob&) = delete;
+  TenantJob& operator=(const TenantJob&) = delete;
 
-  /// Checks the paths between the nodes, then starts the trainer, directly or by mpirun in the first node.
-  asio::awaitable<void> launch(const std::string& trainer_program, std::chrono::seconds timeout);
+  /// Checks the paths between the nodes, and starts what has to be ready at the barrier. `program`: the
+  /// trainer.
+  virtual asio::awaitable<void> launch(const std::string& program, std::chrono::seconds timeout) = 0;
   /// Runs another program of ranks in place of the trainer, before launch(), and returns what they print.
   /// Throws Error(trial_failed) as run_in_node() does.
   asio::awaitable<std::string> measure(std::vector<std::string> program, std::chrono::seconds timeout);
-  asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline);
-  asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline);
-  /// Releases the barrier; training begins.
-  asio::awaitable<void> go();
-  /// Until every rank has taken its counted steps; later ones may follow.
-  asio::awaitable<void> wait_for_counted_steps(std::chrono::milliseconds deadline);
-  /// Until every rank has sent its result and the processes have ended well.
-  asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline);
+  virtual asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline) = 0;
+  virtual asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline) = 0;
+  /// Releases the barrier; the work begins.
+  virtual asio::awaitable<void> go() = 0;
+  /// Until all that counts is done; more may follow.
+  virtual asio::awaitable<void> wait_for_counted_steps(std::chrono::milliseconds deadline) = 0;
+  /// Until every process has ended well, with its results.
+  virtual asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline) = 0;
   /// Kills what is left on all nodes that still answer; returns how many processes that were.
   asio::awaitable<std::int64_t> sweep();
 
   void fail(const std::string& reason);
   const std::optional<std::string>& failure() const { return failure_; }
 
+  /// Ranks that speak the trainer's protocol; none of a command.
   const std::vector<RankState>& ranks() const { return ranks_; }
+  /// From the first to the last of what counts, on the coordinator's clock.
+  virtual std::pair<std::int64_t, std::int64_t> counted_interval() const = 0;
   const TenantPlacement& placement() const { return placement_; }
   /// When go() released the ranks; 0 before.
   std::int64_t released_ns() const { return released_ns_; }
@@ -74,46 +81,64 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// Last lines that were no records, for error messages.
   std::string last_words() const;
 
-  /// Told at each record, after the state above holds it.
-  std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
+ protected:
+  /// A process that was started in a node.
+  struct Process {
+    std::size_t node = 0;
+    RankOutputSplitter out, err;
+    std::int64_t id = 0;
+    std::optional<int> exit_status = {};
+  };
 
- private:
+  TenantJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+            RankNetwork network, bool crowded, const MpiDialect& mpi);
+
+  /// A line of one of the processes; what it throws fails the job.
+  virtual void take_line(const Process& process, OutputStream stream, const RankLine& line,
+                         std::int64_t t_ns) = 0;
+  /// A line that a process has not finished at its end.
+  virtual void take_unfinished(const Process& process, OutputStream stream, const RankLine& line);
+  /// Why a process's end fails the job before it is done; empty: it does not.
+  virtual std::string ended_early() const = 0;
+  /// The environment of processes in one of the nodes.
+  virtual std::map<std::string, std::string> environment_of(std::size_t node) const;
+
+  asio::awaitable<void> check_paths();
+  /// Starts a process in a node; take_line() has its lines from now on.
+  asio::awaitable<void> start(std::size_t node, std::vector<std::string> argv);
+  /// mpirun's command line for a program of ranks, or the program itself; serves its remote shell.
+  std::vector<std::string> started_by_mpirun(std::vector<std::string> program, std::chrono::seconds timeout);
+  /// Whether it was reached within the deadline; throws what failed the job.
+  asio::awaitable<bool> reaches(const char* what, std::function<bool()> reached, FairDeadline deadline);
+  /// The same, and Error(timeout) where it was not.
+  asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached, FairDeadline deadline);
+  /// Waiting time of the node that has waited longest.
+  WaitingTime waiting_time() const;
+  /// Keeps a line that is no record: transports, last words. Error(protocol) beyond `most_bytes` of them.
+  void take_text(const RankLine& line, std::size_t most_bytes);
   std::int64_t ranks_of(const JobNode& node) const { return node.placed * placement_.ranks_per_node; }
   std::size_t node_of(std::int64_t rank) const;
+  void wake() { waiter_.wake(); }
+
+  const char* kind_;  ///< in messages: the trainer, or the command
+  const TenantPlacement& placement_;
+  std::vector<JobNode> nodes_;
+  RankNetwork network_;
+  bool crowded_;
+  std::vector<RankState> ranks_ = {};
+  std::vector<std::unique_ptr<Process>> processes_ = {};
+  std::int64_t released_ns_ = 0;
+
+ private:
   /// By the name that mpirun has of it.
   std::optional<std::size_t> index_of(std::string_view name) const;
   /// By any of its names, as Open MPI says it.
   std::optional<std::size_t> index_of_any(std::string_view name) const;
-  std::map<std::string, std::string> environment_on(const JobNode& node) const;
-  asio::awaitable<void> check_paths();
-  asio::awaitable<void> wait_until(const char* what, std::function<bool()> reached, FairDeadline deadline);
-  /// Waiting time of the node that has waited longest.
-  WaitingTime waiting_time() const;
-  void take_output(OutputStream stream, std::string_view bytes);
+  void take_output(Process& process, OutputStream stream, std::string_view bytes, std::int64_t t_ns);
   /// Takes a process's output that has no end of line before its own end.
-  void take_last_words();
-  void take_line(OutputStream stream, const RankLine& line);
-  void take_text(const RankLine& line);
-  void take_record(const RankRecord& record, std::size_t bytes);
-  template <typename Record>
-  void take_once(std::optional<Record>& kept, std::int64_t rank, const Record& said) const;
-  /// A window that ends at `t_ns` of the node's clock.
-  RankState::Window begin_window(RankState& state, std::int64_t t_ns, double seconds) const;
-  void take(RankState& state, std::int64_t rank, const protocol::Warmup& step);
-  void take(RankState& state, std::int64_t rank, const protocol::Later& step);
-  void take(RankState& state, std::int64_t rank, const protocol::Sample& sample);
-  void take(RankState& state, std::int64_t rank, const protocol::Hello& said);
-  void take(RankState& state, std::int64_t rank, const protocol::Ready& said);
-  void take(RankState& state, std::int64_t rank, const protocol::Result& said);
-  void take(RankState& state, std::int64_t rank, const protocol::Failure& said);
-  void take(RankState& /*state*/, std::int64_t /*rank*/, std::monostate /*unknown*/) {}
-  void check_planned(const RankState& state, const RankState::Window& sample) const;
+  void take_last_words(Process& process);
   void note_transport(const RankLine& line);
-  template <typename Said>
-  bool every_rank(std::optional<Said> RankState::*record) const;
-
-  /// mpirun's command line for a program of ranks, or the program itself; serves its remote shell.
-  std::vector<std::string> started_by_mpirun(std::vector<std::string> program, std::chrono::seconds timeout);
+  std::string behind(const char* words) const;
   void serve_remote_shell(std::size_t node);
   asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
                                          std::string command);
@@ -121,22 +146,12 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   void spawn(asio::awaitable<void> task);
 
   asio::io_context& io_;
-  bool crowded_;
-  bool beside_others_;  ///< tenants that train at the same time
-  const TenantPlacement& placement_;
-  std::vector<JobNode> nodes_;
-  std::vector<MpiNode> mpi_nodes_;  ///< likewise
-  RankNetwork network_;
+  std::vector<MpiNode> mpi_nodes_;  ///< as mpirun is told of the nodes
   MpiDialect mpi_;
-  std::vector<RankState> ranks_;
-  RankOutputSplitter out_, err_;
   std::deque<std::string> last_lines_;
   std::size_t other_bytes_ = 0, relayed_bytes_ = 0;
-  std::int64_t released_ns_ = 0;
   std::map<std::pair<std::string, std::string>, std::string> transports_;
   NcclTransports nccl_transports_;
-  std::int64_t process_ = 0;
-  std::optional<int> exit_status_;
   std::optional<std::string> failure_;
   Waiter waiter_;
   /// Remote shells by (node, shell id): where the daemon runs and its process id there.

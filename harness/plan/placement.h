@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/scenario/placeholders.h"
 #include "harness/scenario/scenario.h"
 #include "vmctl/api/node.h"
 
@@ -27,10 +28,17 @@ struct TenantPlacement {
   std::vector<NodePlacement> nodes;
   std::optional<Neighbour> neighbour = {};  ///< it has no ranks
 
+  /// Whether it is measured by a command of the user's own, and not by the built-in trainer.
+  bool runs_job() const { return !neighbour && workload.job.has_value(); }
+  /// The unit of its throughput.
+  std::string unit() const { return unit_of(workload); }
   std::int64_t ranks() const { return ranks_per_node * static_cast<std::int64_t>(nodes.size()); }
   /// Whether any node was lent an RDMA adapter, past which the tenant's network is not looked at.
   bool has_rdma_adapter() const;
 };
+
+/// The command of a tenant that runs one, with the values of its placeholders.
+std::vector<std::string> job_words(const TenantPlacement& tenant);
 
 /// All nodes of one case, placed on one host: for each arm in which the case is the same.
 struct Placement {

@@ -479,7 +479,9 @@ DeviceChoice Placer::take_devices(const Offer& offer, DeviceAllocator& allocator
 void Placer::warn_of_little_memory(const Case& wanted) {
   std::int64_t ranks = 0;
   for (const auto& tenant : wanted.tenants) {
-    if (tenant.workload.backend == Backend::cpu) { ranks = std::max(ranks, tenant.ranks_per_node); }
+    if (!tenant.workload.job && tenant.workload.backend == Backend::cpu) {
+      ranks = std::max(ranks, tenant.ranks_per_node);
+    }
   }
   const auto needed = static_cast<std::uint64_t>(ranks) * least_rank_bytes;
   if (needed > wanted.guest.memory_bytes) {

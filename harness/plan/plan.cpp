@@ -21,6 +21,7 @@
 #include "harness/plan/placer.h"
 #include "harness/plan/security_placement.h"
 #include "harness/plan/trial_seconds.h"
+#include "harness/scenario/placeholders.h"
 
 namespace virtrain::harness {
 namespace {
@@ -277,12 +278,14 @@ nlohmann::json node_json(const NodePlacement& node) {
 nlohmann::json tenant_json(const TenantPlacement& tenant) {
   nlohmann::json nodes = nlohmann::json::array();
   for (const auto& node : tenant.nodes) { nodes.push_back(node_json(node)); }
-  return {{"name", tenant.name},
-          {"gpus_per_node", tenant.gpus_per_node},
-          {"ranks_per_node", tenant.ranks_per_node},
-          {"threads_per_rank", tenant.threads_per_rank},
-          {"nodes", std::move(nodes)},
-          {"workload", tenant.neighbour ? to_json(*tenant.neighbour) : to_json(tenant.workload)}};
+  nlohmann::json out{{"name", tenant.name},
+                     {"gpus_per_node", tenant.gpus_per_node},
+                     {"ranks_per_node", tenant.ranks_per_node},
+                     {"threads_per_rank", tenant.threads_per_rank},
+                     {"nodes", std::move(nodes)},
+                     {"workload", tenant.neighbour ? to_json(*tenant.neighbour) : to_json(tenant.workload)}};
+  if (tenant.runs_job()) { out["command"] = job_words(tenant); }
+  return out;
 }
 
 nlohmann::json arm_json(const Arm& arm) {
@@ -306,7 +309,25 @@ nlohmann::json to_json(const Neighbour& neighbour) {
 }
 
 nlohmann::json to_json(const Workload& workload) {
-  return settings_json(workload);
+  auto settings = settings_json(workload);
+  if (!workload.job) { return settings; }
+  for_each_field<Workload>([&](const auto& field) {
+    if (field.is.key != nullptr && !uses_setting(workload, field.is.key)) { settings.erase(field.name); }
+  });
+  settings.update(settings_json(*workload.job));
+  return settings;
+}
+
+std::vector<std::string> job_words(const TenantPlacement& tenant) {
+  auto values = workload_placeholders(tenant.workload);
+  values["nodes"] = std::to_string(tenant.nodes.size());
+  values["ranks"] = std::to_string(tenant.ranks());
+  values["ranks_per_node"] = std::to_string(tenant.ranks_per_node);
+  values["gpus_per_node"] = std::to_string(tenant.gpus_per_node);
+  values["threads"] = std::to_string(tenant.threads_per_rank);
+  std::vector<std::string> words;
+  for (const auto& word : tenant.workload.job->command) { words.push_back(filled(word, values)); }
+  return words;
 }
 
 std::vector<std::string> NodePlacement::device_addresses() const {

@@ -41,6 +41,11 @@ const char* word_for(const std::vector<vmctl::PlacedDevice>& devices) {
 
 std::string work_of(const TenantPlacement& tenant) {
   if (tenant.neighbour) { return tenant.neighbour->condition(); }
+  if (tenant.runs_job()) {
+    const auto& job = *tenant.workload.job;
+    return fmt::format("{} ({}, in {})", excerpt(join(job_words(tenant), " ")), to_string(job.launch),
+                       job.throughput.unit);
+  }
   return fmt::format("{} × {} {} px batch {}", tenant.ranks_per_node, to_string(tenant.workload.precision),
                      tenant.workload.image_size, tenant.workload.batch_size);
 }

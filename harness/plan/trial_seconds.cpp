@@ -24,6 +24,7 @@ constexpr double gflop_per_image224 = 24.3;
 
 /// An emulated guest's boot on a core of its own, and then starting the trainer and removing the VM.
 constexpr double emulated_boot_seconds = 5.0, emulated_setup_seconds = 10.0;
+constexpr double unknown_job_seconds = 120.0;
 /// Until two of its reports in a row show an aggressor's level, and until it has ended.
 constexpr double level_seconds = 3.0;
 
@@ -139,6 +140,10 @@ double trial_seconds(const Placement& placement, bool vm, bool emulated) {
   for (const auto& tenant : placement.tenants) {
     if (tenant.neighbour) { continue; }
     const auto& w = tenant.workload;
+    if (tenant.runs_job()) {  // nobody knows before the first trial
+      longest = std::max(longest, unknown_job_seconds);
+      continue;
+    }
     const double scale = static_cast<double>(w.image_size) / 224.0;
     // Later steps come when the aggressor has ended.
     const double steps = static_cast<double>(w.warmup_steps + w.steps) / share +

@@ -111,6 +111,9 @@ std::vector<std::string> invalid_reasons(const TrialEvidence& trial,
   std::set<std::string> guest_boots;
   for (const auto& tenant : trial.tenants) {
     for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(trial, tenant, r, reasons); }
+    for (const auto& doubt : tenant.job_doubts) {
+      reasons.push_back(fmt::format("{}: {}", tenant.name, doubt));
+    }
     std::set<std::string> before, after;
     for (const auto& rank : tenant.ranks) {
       if (rank.ready) { before.insert(rank.ready->parameters_hash); }

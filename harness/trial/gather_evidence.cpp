@@ -39,6 +39,7 @@ TenantEvidence tenant_evidence(LiveTrial& trial, const LiveTenant& tenant) {
   // One slice of all has the tenant's GPUs in an order of its own.
   if (!trial.is_shared()) { seen.transports_planned = planned_transports(placed); }
   seen.transports_seen = tenant.job->nccl_transports().by_pair();
+  if (tenant.command) { seen.job_doubts = tenant.command->result().doubts; }
   return seen;
 }
 
@@ -48,12 +49,9 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
   std::int64_t begin_ns = std::numeric_limits<std::int64_t>::max();
   std::int64_t end_ns = 0;
   for (const auto& tenant : trial.trainers()) {
-    for (const auto& rank : tenant.job->ranks()) {
-      for (const auto& window : rank.samples) {
-        begin_ns = std::min(begin_ns, window.t_ns - static_cast<std::int64_t>(window.seconds * 1e9));
-        end_ns = std::max(end_ns, window.t_ns);
-      }
-    }
+    const auto [begin_of_job_ns, end_of_job_ns] = tenant.job->counted_interval();
+    begin_ns = std::min(begin_ns, begin_of_job_ns);
+    end_ns = std::max(end_ns, end_of_job_ns);
   }
   return {begin_ns, end_ns};
 }
@@ -84,6 +82,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
 std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant) {
   // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
   if (tenant.plan.has_rdma_adapter()) { return 0; }
+  if (tenant.runs_job()) { return 0; }  // nobody knows what a command sends
   const auto& workload = tenant.plan.workload;
   return all_reduce_bytes_per_node(std::ssize(tenant.nodes), workload.warmup_steps + workload.steps,
                                    gradient_bytes_per_step(workload, tenant.job->ranks()));

@@ -8,9 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "harness/job/command_job.h"
 #include "harness/job/plan_file.h"
 #include "harness/job/stress_job.h"
 #include "harness/job/tenant_job.h"
+#include "harness/job/trainer_job.h"
 #include "harness/plan/node_group.h"
 #include "harness/trial/live_nodes.h"
 
@@ -40,12 +42,14 @@ struct TrialRank {
 struct LiveTenant {
   const TenantPlacement& plan;
   results::Tenant record = {};
-  std::vector<TrialNode> nodes = {};       ///< in the job's order
-  std::shared_ptr<TenantJob> job = {};     ///< none: it is a neighbour
-  std::shared_ptr<StressJob> stress = {};  ///< of a neighbour that does not idle
+  std::vector<TrialNode> nodes = {};         ///< in the job's order
+  std::shared_ptr<TenantJob> job = {};       ///< none: it is a neighbour
+  std::shared_ptr<CommandJob> command = {};  ///< the same job, where it is a command of the user's own
+  std::shared_ptr<StressJob> stress = {};    ///< of a neighbour that does not idle
   std::vector<TrialRank> ranks = {};
 
   bool trains() const { return !plan.neighbour; }
+  bool runs_job() const { return plan.runs_job(); }
   bool trains_with_cuda() const { return trains() && plan.workload.backend == Backend::cuda; }
 };
 
@@ -58,7 +62,7 @@ struct LiveTrial {
   KnownPlans& plans;  ///< what the experiment's trials have timed so far, and what this one adds
   std::vector<LiveTenant> tenants = {};
   std::string stage = "define";
-  double images_per_second = 0;
+  double throughput = 0;                       ///< the sum over its tenants, which count the same
   std::string invalid = {};                    ///< why the finished trial does not count; empty: it does
   ByHost<vmctl::DeviceEvidence> watched = {};  ///< as ask_hosts() was told
   std::int64_t stressors_ended_ns = 0;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/text/text.h"
@@ -11,6 +13,7 @@
 #include "harness/job/node_probes.h"
 #include "harness/job/programs.h"
 #include "harness/trial/together.h"
+#include "vmctl/api/device.h"
 
 namespace virtrain::harness {
 namespace {
@@ -53,6 +56,14 @@ std::vector<std::string> addresses_of(vmctl::DeviceClass wanted, const LiveTrial
     }
   }
   return addresses;
+}
+
+/// Whether a command of the user's own has NVIDIA's GPUs.
+bool runs_job_on_gpus(const LiveTenant& tenant, const TrialNode& node) {
+  const auto is_gpu = [](const vmctl::PlacedDevice& device) {
+    return device.device_class == vmctl::DeviceClass::gpu && device.vendor == vmctl::nvidia;
+  };
+  return tenant.runs_job() && std::ranges::any_of(node.live.placement->devices, is_gpu);
 }
 
 asio::awaitable<void> look_at_devices_of(LiveTrial& trial, TrialNode& node) {
@@ -164,7 +175,7 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
                                                                     const LiveTenant& tenant,
                                                                     const TrialNode& node) {
   std::map<std::string, std::string> environment;
-  if (!tenant.trains_with_cuda()) { co_return environment; }
+  if (!tenant.trains_with_cuda() && !runs_job_on_gpus(tenant, node)) { co_return environment; }
   if (const auto home = plans_home(tenant, node)) { environment[cache_variable] = *home; }
   if (node.live.made.has_own_kernel) {
     const bool has_own = tenant.plan.workload.environment.contains("NCCL_TOPO_FILE");

@@ -17,7 +17,7 @@
 namespace virtrain::harness {
 namespace {
 
-constexpr double most_images_per_second = std::numeric_limits<double>::max();
+constexpr double most_throughput = std::numeric_limits<double>::max();
 
 results::Node record_of(const LiveNode& live) {
   const auto& made = live.made;
@@ -99,7 +99,7 @@ void take_gpu_evidence(LiveTenant& tenant) {
 void take_host_energy(LiveTrial& trial) {
   double images = 0;
   for (const auto& tenant : trial.trainers()) {
-    if (tenant.trains_with_cuda()) { return; }
+    if (tenant.trains_with_cuda() || tenant.runs_job()) { return; }
     images += static_cast<double>(tenant.plan.workload.images_per_rank() * std::ssize(tenant.ranks));
   }
   const auto [begin_ns, end_ns] = counted_interval(trial);
@@ -131,7 +131,7 @@ void add_result(results::Rank& record, const RankState& state) {
 
 /// A sum of lies may be beyond all numbers; it is invalid, and stored all the same.
 double sum_of(double a, double b) {
-  return std::min(a + b, most_images_per_second);
+  return std::min(a + b, most_throughput);
 }
 
 void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
@@ -144,9 +144,12 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
     store.save_rank(record.id, rank);
     sum = sum_of(sum, rank.throughput->value);
   }
-  record.throughput = {sum};
-  record.loss_first = tenant.ranks[0].record.loss_first;
-  record.loss_last = tenant.ranks[0].record.loss_last;
+  if (tenant.command) { sum = tenant.command->result().throughput; }
+  if (sum > 0) { record.throughput = {sum, tenant.plan.unit()}; }
+  if (!tenant.ranks.empty()) {
+    record.loss_first = tenant.ranks[0].record.loss_first;
+    record.loss_last = tenant.ranks[0].record.loss_last;
+  }
   record.network_bytes_required = network_bytes_required(trial, tenant);
   record.network_bytes_measured = network_bytes_measured(tenant);
   std::vector<std::string> names;
@@ -156,7 +159,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
   }
   record.transport = join(names, ", ");
   store.save_tenant(trial.row, record);
-  trial.images_per_second = sum_of(trial.images_per_second, sum);
+  trial.throughput = sum_of(trial.throughput, sum);
 }
 
 /// How the victim went on once the aggressor had ended. Its first rank speaks for all, for they step
@@ -164,6 +167,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
 std::vector<RecoveryStep> steps_after_aggressor(LiveTrial& trial) {
   std::vector<RecoveryStep> steps;
   auto& victim = *trial.trainers().begin();
+  if (victim.runs_job()) { return steps; }
   const auto ranks = static_cast<double>(victim.ranks.size());
   for (const auto& step : victim.job->ranks()[0].later) {
     steps.push_back({static_cast<double>(step.t_ns - trial.stressors_ended_ns) * 1e-9, step.seconds,
@@ -206,7 +210,7 @@ void save_tenants(LiveTrial& trial) {
     tenant.record.nodes = std::ssize(placed.nodes);
     tenant.record.workload = placed.neighbour ? to_json(*placed.neighbour) : to_json(placed.workload);
     tenant.record.id = trial.context.store.save_tenant(trial.row, tenant.record);
-    tenant.ranks.resize(static_cast<std::size_t>(placed.ranks()));
+    if (!placed.runs_job()) { tenant.ranks.resize(static_cast<std::size_t>(placed.ranks())); }
     trial.tenants.push_back(std::move(tenant));
   }
 }
@@ -243,6 +247,11 @@ void take_record(LiveTrial& trial, LiveTenant& tenant, std::int64_t rank, const 
   record.cpuset_read_back = printable(hello->cpuset.value_or(""));
   record.memory_limit_read_back_bytes = hello->memory_limit_bytes;
   row.is_new = true;
+}
+
+void take_figure(LiveTenant& tenant, const std::string& source, const JobFigure& figure) {
+  auto& node = tenant.nodes.front();
+  node.telemetry.push_back({figure.t_ns, "guest", "job_figure " + source, figure.value});
 }
 
 void store_new_rows(LiveTrial& trial) {
@@ -284,9 +293,10 @@ void store_results(LiveTrial& trial) {
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
   trial.invalid = join(invalid_reasons(evidence, trial.context.boot_ids), "; ");
-  trial.context.store.finish_trial(
-      trial.row, {{trial.images_per_second}, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
-      iso8601(wall_ns()));
+  trial.context.store.finish_trial(trial.row,
+                                   {results::Throughput{trial.throughput, trial.placement.tenants[0].unit()},
+                                    start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
+                                   iso8601(wall_ns()));
 }
 
 }  // namespace virtrain::harness

@@ -49,7 +49,20 @@ asio::awaitable<void> take_environment(LiveTrial& trial, const LiveTenant& tenan
   into = co_await gpu_environment(trial, tenant, node);
 }
 
+/// The first of the ports at which tenants' torchrun ranks meet: slices without namespaces share them.
+constexpr int first_rendezvous_port = 29'500;
+
+std::string words_of_figure(const JobFigure& figure, const std::string& unit) {
+  return fmt::format("{} {}", figure_words(figure.value), unit);
+}
+
 }  // namespace
+
+std::string TrialRun::throughput_words() const {
+  const std::string unit = trial_.placement.tenants[0].unit();
+  return trial_.throughput > 0 ? fmt::format("{:.2f} {}", trial_.throughput, unit)
+                               : fmt::format("no figure in {}", unit);
+}
 
 TrialRun::TrialRun(RunContext& context, const PlannedTrial& planned, std::int64_t trial_row,
                    KnownPlans& plans)
@@ -193,10 +206,23 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
   const auto network = tenant.plan.ranks() == 1 ? RankNetwork::single_process
                        : job_nodes.size() == 1  ? RankNetwork::shared_memory
                                                 : RankNetwork::tcp;
-  tenant.job = std::make_shared<TenantJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
-                                           trial_.placement.ranks_sleep,
-                                           boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
-  tenant.job->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
+  if (tenant.runs_job()) {
+    const int port = first_rendezvous_port + static_cast<int>(tenant.record.tenant_index);
+    tenant.command =
+        std::make_shared<CommandJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
+                                     trial_.placement.ranks_sleep, trial_.context.mpi, port);
+    tenant.command->on_figure = [this, &tenant](const std::string& source, const JobFigure& figure) {
+      take_figure(tenant, source, figure);
+      if (trial_.context.progress) { trial_.context.progress(words_of_figure(figure, tenant.plan.unit())); }
+    };
+    tenant.job = tenant.command;
+    co_return;
+  }
+  const auto trainer = std::make_shared<TrainerJob>(
+      trial_.context.io, tenant.plan, std::move(job_nodes), network, trial_.placement.ranks_sleep,
+      boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
+  tenant.job = trainer;
+  trainer->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(trial_, tenant, rank, record);
     const auto* const sample = std::get_if<protocol::Sample>(&record.said);
     if (rank == 0 && sample != nullptr && trial_.context.progress) {
@@ -208,7 +234,10 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
 asio::awaitable<void> TrialRun::place() {
   const auto timeout = std::chrono::duration_cast<seconds>(time_left()) + seconds(1);
   for (auto& tenant : trial_.trainers()) {
-    const auto& trainer = tenant.nodes[0].live.made.programs.at(trainer_name(tenant.plan.workload.backend));
+    std::string trainer;
+    if (!tenant.runs_job()) {
+      trainer = tenant.nodes[0].live.made.programs.at(trainer_name(tenant.plan.workload.backend));
+    }
     co_await tenant.job->launch(trainer, timeout);
   }
   for (auto& tenant : trial_.trainers()) {

@@ -31,7 +31,8 @@ class TrialRun {
   const std::string& stage() const { return trial_.stage; }
   /// The console's end of the first node that was lost while the trial ran.
   std::string console_tail() const { return console_tail_; }
-  double images_per_second() const { return trial_.images_per_second; }
+  /// The trial's throughput as people read it: "123.4 tokens/s".
+  std::string throughput_words() const;
   /// Why the finished trial does not count; empty: it does.
   const std::string& invalid() const { return trial_.invalid; }
   std::int64_t row() const { return trial_.row; }

@@ -41,13 +41,15 @@ constexpr std::array<std::string_view, 3> facts_of_columns{"batch_size", "precis
 /// Adds the other facts about the work in a step. The numbers of steps for warm-up and measurement do not
 /// count.
 void add_workload_facts(const nlohmann::json& workload, Facts& facts) {
-  for_each_field<Workload>([&](const auto& field) {
+  const auto add = [&](const auto& field) {
     const auto found = workload.find(field.name);
     const bool is_known = found != workload.end() && !found->is_null();
     const bool is_of_column = std::ranges::find(facts_of_columns, field.name) != facts_of_columns.end();
     if (!field.is.guard || !is_known || is_of_column) { return; }
     facts[field.name].insert(found->is_string() ? found->template get<std::string>() : dump_json(*found));
-  });
+  };
+  for_each_field<Workload>(add);
+  for_each_field<Job>(add);
 }
 
 /// Micro-batches of a step; one where an imported workload does not give them.

@@ -55,12 +55,13 @@ MAY_MAKE_OUTPUT = re.compile(
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
     r"(harness/(evidence|rules|plan)|results/(statistics|comparison|changes)|vmctl/hypervisor/domain)/.*"
-    r"|(harness/bisect/search|results/diagnosis/(diagnosis|nccl_log))\..*"
+    r"|(harness/bisect/search|harness/scenario/(line_pattern|placeholders)|results/diagnosis/(diagnosis|nccl_log))\..*"
+    r"|results/exchange/readers/logs/step_(levels|lines)\..*"
 )
 # Beside what is pure itself: the language, the libraries that compute, and our values.
 PURE_MAY_INCLUDE = re.compile(
     r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
-    r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*"
+    r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*|re2/re2\.h"
     r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|protocol/).*"
     r"|yaml-cpp/.*|harness/scenario/(scenario|host_list|isolation/neighbour)\.h|results/store/(records|comparison_data|nights|probe_settings)\.h"
 )

@@ -24,7 +24,7 @@
 #include "common/text/text.h"
 #include "harness/agent/client/run_in_node.h"
 #include "harness/evidence/gpu_facts.h"
-#include "harness/job/tenant_job.h"
+#include "harness/job/trainer_job.h"
 #include "harness/rules/validity.h"
 #include "results/store/store.h"
 
@@ -189,7 +189,7 @@ TenantPlacement placement() {
 struct Trial {
   asio::io_context io;
   std::shared_ptr<AgentClient> client;
-  std::shared_ptr<TenantJob> job;
+  std::shared_ptr<TrainerJob> job;
   NodeReport report;
   std::vector<results::Telemetry> telemetry;
   std::vector<results::Probe> probes;
@@ -302,8 +302,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto ends = make_socketpair();
   Agent agent(std::move(ends[1]), {reinterpret_cast<const char*>(data), size});
   trial.client = std::make_shared<AgentClient>(trial.io, "t1n1", std::move(ends[0]));
-  trial.job = std::make_shared<TenantJob>(trial.io, placed, std::vector<JobNode>{{"t1n1", trial.client}},
-                                          RankNetwork::shared_memory);
+  trial.job = std::make_shared<TrainerJob>(trial.io, placed, std::vector<JobNode>{{"t1n1", trial.client}},
+                                           RankNetwork::shared_memory);
   trial.client->on_lost = [&](const std::string& reason) { trial.job->fail(reason); };
   trial.client->on_telemetry = [&](const std::map<std::string, double>& readings, std::int64_t t_ns) {
     for (const auto& [metric, value] : readings) {

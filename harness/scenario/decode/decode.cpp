@@ -18,6 +18,7 @@
 #include "harness/scenario/decode/pairs.h"
 #include "harness/scenario/decode/sweep.h"
 #include "harness/scenario/decode/workload.h"
+#include "harness/scenario/placeholders.h"
 #include "harness/scenario/yaml/yaml_reader.h"
 
 namespace virtrain::harness {
@@ -180,6 +181,11 @@ void decode_tenants(const Field& field, const Ground& ground, const Workload& ba
     auto tenant = decode_tenant(in, ground, base, fmt::format("tenant-{}", out.tenants.size() + 1),
                                 tenant_defaults, diagnostics);
     if (!names.insert(tenant.name).second) { in.refuse("name", "two tenants are named '{}'", tenant.name); }
+    if (!out.tenants.empty() && unit_of(out.tenants[0].workload) != unit_of(tenant.workload)) {
+      in.refuse("workload",
+                "tenants of a case are added, and {} counts {} where {} counts {} (write two cases)",
+                tenant.name, unit_of(tenant.workload), out.tenants[0].name, unit_of(out.tenants[0].workload));
+    }
     in.finish();
     out.tenants.push_back(std::move(tenant));
   }

@@ -33,7 +33,30 @@ void read_text(MapReader& in, const Property& is, std::string& into) {
   }
 }
 
+/// Words in their order. What the file says takes the place of the words that there were.
+void read_repeated(MapReader& in, const Property& is, std::vector<std::string>& into) {
+  const auto list = in.child(is.key, in.describes() ? about(is) : About{.text = is.text});
+  if (!list) { return; }
+  into.clear();
+  for (const auto& item : read_list(*list, is.key, 1, is.most_items, in.diagnostics())) {
+    if (item.describes()) {
+      *item.schema = {{"type", {"string", "number", "boolean"}}, {"maxLength", is.most}};
+      break;
+    }
+    const std::string text = item.node.IsScalar() ? item.node.Scalar() : "";
+    const bool fits = item.node.IsScalar() && text.size() <= static_cast<std::size_t>(is.most) &&
+                      text.find('\0') == std::string::npos;
+    if (fits) {
+      into.push_back(text);
+    } else {
+      in.diagnostics().add(item.node.Mark(), "{} must be a list of texts of at most {} bytes without NUL",
+                           is.key, is.most);
+    }
+  }
+}
+
 void read_texts(MapReader& in, const Property& is, std::vector<std::string>& into) {
+  if (is.repeats) { return read_repeated(in, is, into); }
   constexpr std::size_t most_items = 1024;
   const auto list = in.child(is.key, in.describes() ? about(is) : About{.text = is.text});
   if (!list) { return; }

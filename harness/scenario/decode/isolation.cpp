@@ -190,6 +190,12 @@ void check_aggressors(MapReader& in, const Scenario& scenario, const Isolation& 
               one.aggressor);
     return;
   }
+  const bool has_jobs = std::ranges::any_of(
+      scenario.cases, [](const Case& one) { return one.tenants[0].workload.job.has_value(); });
+  if (has_jobs && isolation.recovery_steps > 0) {
+    in.refuse("recovery_steps",
+              "the steps of a command are not told apart (remove recovery_steps, or command)");
+  }
   const bool shares_network = std::any_of(scenario.arms.begin(), scenario.arms.end(),
                                           [](const Arm& arm) { return arm.base == arm_bare_metal_shared; });
   const bool loads_network = std::any_of(isolation.neighbours.begin(), isolation.neighbours.end(),

@@ -8,6 +8,7 @@
 #include "common/text/scanner.h"
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
+#include "harness/scenario/decode/job.h"
 
 namespace virtrain::harness {
 namespace {
@@ -119,9 +120,11 @@ void read_environment(MapReader& in, const Property& is, Variables& into) {
 Workload decode_workload(const Field& field, Workload base, Diagnostics& diagnostics) {
   MapReader in(field, "workload", diagnostics);
   read_fields(in, base);
+  decode_job(in, base);
   in.schema_rules({{"if", {{"properties", {{"backend", {{"const", "cpu"}}}}}, {"required", {"backend"}}}},
                    {"then", {{"properties", {{"precision", {{"enum", {"fp32", "bf16"}}}}}}}}});
   in.finish();
+  if (base.job) { return base; }
 
   if (base.backend == Backend::cpu &&
       (base.precision == Precision::tf32 || base.precision == Precision::fp16)) {

@@ -78,9 +78,11 @@ std::vector<FieldRule> all_rules() {
   std::vector<FieldRule> rules;
   for (const auto& rule : fact_rules) {
     if (rule.field == "nodes") {
-      for_each_field<Workload>([&rules](const auto& field) {
+      const auto add = [&rules](const auto& field) {
         if (field.is.guard) { rules.push_back({field.name, *field.is.guard, field.is.why, true}); }
-      });
+      };
+      for_each_field<Workload>(add);
+      for_each_field<Job>(add);
     }
     rules.push_back(rule);
   }

@@ -12,7 +12,7 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "harness/agent/rsh_socket.h"
-#include "harness/job/tenant_job.h"
+#include "harness/job/trainer_job.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/made_frame.h"
 
@@ -324,7 +324,7 @@ namespace {
 struct ScriptedJob {
   std::filesystem::path folder;
   TenantPlacement placement;
-  std::shared_ptr<TenantJob> job;
+  std::shared_ptr<TrainerJob> job;
 
   explicit ScriptedJob(const std::string& script) {
     std::string name = "/tmp/virtrain-job-test-XXXXXX";
@@ -355,7 +355,7 @@ struct ScriptedJob {
     longest = deadline;
     stands_still = standstill;
     session.run(+[](Session& s) -> Task {
-      current->job = std::make_shared<TenantJob>(
+      current->job = std::make_shared<TrainerJob>(
           s.io, current->placement,
           std::vector<JobNode>{{"t1n1", s.clients.at(0)}, {"t1n2", s.clients.at(1)}}, RankNetwork::tcp);
       try {

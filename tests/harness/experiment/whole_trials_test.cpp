@@ -16,6 +16,7 @@
 #include "harness/security/probe_nodes.h"
 #include "results/store/store.h"
 #include "tests/harness/agent/agent_process.h"
+#include "tests/harness/experiment/fake_experiment.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
 #include "tests/support/framed_host.h"
@@ -32,82 +33,11 @@ using test::StreamFault;
 using Strings = std::vector<std::string>;
 namespace fs = std::filesystem;
 
-const fs::path build = VIRTRAIN_BINARY_DIR;
-/// How long a step of a trainer takes.
-constexpr const char* step_seconds = "0.02";
-
-/// A scenario of one node; `more` are further lines, or other values of these keys.
-std::string scenario_text(const std::map<std::string, std::string>& more) {
-  std::map<std::string, std::string> keys{
-      {"name", "fake"},
-      {"workload", "{batch_size: 4, image_size: 32, warmup_steps: 0, steps: 4, display_every: 1}"},
-      {"guest", "{vcpus: 1, memory: 512MiB}"},
-      {"cases", "[{name: one, tenants: [{nodes: 1}]}]"},
-      {"arms", "[vm]"},
-      {"pairs", "2"}};
-  for (const auto& [key, value] : more) { keys[key] = value; }
-  std::string text;
-  for (const auto& [key, value] : keys) { text += key + ": " + value + "\n"; }
-  return text;
-}
-
 /// A workload with so many steps that does this wrong (see fake_trainer.cpp).
 std::string workload(int steps, const std::string& fault = "") {
   return "{batch_size: 4, image_size: 32, warmup_steps: 0, display_every: 1, steps: " +
          std::to_string(steps) + (fault.empty() ? "" : ", env: {FAULT: " + fault + "}") + "}";
 }
-
-/// One experiment in a folder of its own.
-class Experiment {
- public:
-  const TemporaryFolder folder;
-  FakeHost host{folder.path,
-                build / "virtrain-agent",
-                {{"virtrain-resnet50-cpu", build / "fault-kit/virtrain-resnet50-cpu"}}};
-  ExperimentOptions options;
-  ExperimentOutcome outcome;
-  /// Told of each stage of each trial, "run" of the second one as ("run", 2).
-  std::function<void(const std::string& stage, int trial)> on_stage;
-  /// Of the running experiment: coordinator and host see the other one go.
-  std::function<void()> cut_link;
-
-  void run(const std::map<std::string, std::string>& scenario = {}) {
-    // The agents' environment, and so the trainers'.
-    ::setenv("STEP_SECONDS", step_seconds, 1);
-    ::setenv("VIRTRAIN_TEST_FOLDER", folder.path.c_str(), 1);
-    const auto decoded = decode_scenario(scenario_text(scenario), "fake.yaml");
-    const auto plan = make_plan(decoded, host.inventory(false), false);
-    options.progress = [this](const Progress& progress) {
-      if (on_stage) { on_stage(progress.now, std::stoi(progress.trial.substr(1))); }
-    };
-    FramedHost framed(host);
-    cut_link = [&framed] { framed.server().stop("the link was cut"); };
-    RunHosts hosts(framed.client());
-    outcome = run_experiment(hosts, decoded, plan, database(), options);
-  }
-  fs::path database() const { return folder.path / "results.db"; }
-
-  results::Store store() const { return results::Store(database(), results::Store::Mode::open); }
-  results::Trial trial(std::size_t n) const { return store().trials(outcome.experiment).at(n - 1); }
-  Status status() const { return store().experiment(outcome.experiment)->status; }
-  std::vector<Status> trial_statuses() const {
-    std::vector<Status> statuses;
-    for (const auto& trial : store().trials(outcome.experiment)) { statuses.push_back(trial.status); }
-    return statuses;
-  }
-  /// The first event with this message.
-  std::optional<results::Event> event(const std::string& message) const {
-    for (auto& event : store().events(outcome.experiment)) {
-      if (event.message == message) { return std::move(event); }
-    }
-    return std::nullopt;
-  }
-  /// Nothing is left on the host, and the database has the end of the run.
-  void check_tidy() const {
-    CHECK(host.left().empty());
-    CHECK(host.ended() == true);
-  }
-};
 
 const Error refused("try it", ErrorCode::io, "refused");
 const std::string with_device = "{kind: passthrough, select: {address: [\"0000:65:00.0\"]}}";

@@ -7,7 +7,7 @@
 #include "harness/experiment/cuda_host.h"
 #include "harness/job/gpu_environment.h"
 #include "harness/job/programs.h"
-#include "harness/job/tenant_job.h"
+#include "harness/job/trainer_job.h"
 #include "harness/scenario/decode/decode.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/temporary_folder.h"
@@ -165,7 +165,7 @@ TEST_CASE("a tenant with backend cuda is run to its result (with a stand-in for 
     nodes[0].environment["CUDA_VISIBLE_DEVICES"] = "GPU-11111111-aaaa";
     nodes[0].environment["NCCL_TOPO_FILE"] = "/run/nccl-topology.xml";
     const auto job =
-        std::make_shared<TenantJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
+        std::make_shared<TrainerJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
     // It notes what it sees of the GPUs' environment, and goes on as the faults' trainer.
     const TemporaryFolder folder;
     const auto stand_in = folder.path / "trainer", seen = folder.path / "seen";

@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "common/frames/frame.h"
-#include "harness/job/tenant_job.h"
+#include "harness/job/trainer_job.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/support/temporary_folder.h"
 
@@ -122,7 +122,7 @@ TEST_CASE("ranks find the experiment's engines in their node, and what they add 
     nodes[0].agent = s.clients[0];
     nodes[0].environment[cache_variable] = home;
     const auto job =
-        std::make_shared<TenantJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
+        std::make_shared<TrainerJob>(s.io, placement, std::move(nodes), RankNetwork::single_process);
     const auto trainer = make_stand_in(temporary.path);
     co_await job->launch(trainer, 60s);
     co_await job->wait_for_ready(20s);

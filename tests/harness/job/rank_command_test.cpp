@@ -133,6 +133,27 @@ TEST_CASE("what mpirun is told a scenario's env cannot say, for mpirun would not
       Contains("env: virtrain sets PRTE_MCA_plm"));
 }
 
+TEST_CASE(
+    "a command finds its place by the names that PyTorch and torchrun read, on the tenant's own network") {
+  const RankPlace second{
+      .node = 1, .nodes = 2, .ranks_per_node = 4, .address = "10.86.0.1", .interface = "eth0", .port = 29501};
+  const auto torchrun = job_environment(JobLaunch::torchrun, second, RankNetwork::tcp);
+  const std::map<std::string, std::string> of_torchrun{
+      {"PET_NNODES", "2"},          {"PET_NPROC_PER_NODE", "4"},      {"PET_NODE_RANK", "1"},
+      {"PET_MASTER_PORT", "29501"}, {"PET_MASTER_ADDR", "10.86.0.1"}, {"PET_RDZV_BACKEND", "static"},
+      {"PYTHONUNBUFFERED", "1"},    {"GLOO_SOCKET_IFNAME", "eth0"},   {"NCCL_SOCKET_IFNAME", "eth0"}};
+  CHECK(torchrun == of_torchrun);
+  const auto each = job_environment(JobLaunch::per_node, second, RankNetwork::tcp);
+  CHECK(each.at("RANK") == "1");
+  CHECK(each.at("WORLD_SIZE") == "2");
+  CHECK(each.at("LOCAL_RANK") == "0");
+  const auto alone = job_environment(JobLaunch::torchrun, {.ranks_per_node = 2, .address = "10.86.0.1"},
+                                     RankNetwork::shared_memory);
+  CHECK(alone.at("PET_MASTER_ADDR") == "127.0.0.1");
+  CHECK(alone.at("GLOO_SOCKET_IFNAME") == "lo");
+  CHECK_FALSE(job_environment(JobLaunch::once, second, RankNetwork::tcp).contains("RANK"));
+}
+
 TEST_CASE("the trainer is told every setting of its workload") {
   Workload w;
   w.batch_size = 3, w.image_size = 65, w.precision = Precision::bf16, w.warmup_steps = 5, w.steps = 7;

@@ -10,7 +10,9 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/step_levels.h"
+#include "results/exchange/readers/logs/step_lines.h"
 
 namespace virtrain::results {
 namespace {
@@ -62,12 +64,9 @@ class HorovodReader {
 
   /// "Iter #0: 100.0 img/sec per GPU"
   void read_step(std::string_view line) {
-    const auto words = words_of(line.substr(line.find(':') + 1));
-    const auto speed = words.empty() ? std::nullopt : parse_number(words[0]);
-    if (!speed || *speed <= 0) {
-      lines_.refuse("the speed in \"{}\" is not a finite number above zero", excerpt(line));
-    }
-    steps_.push_back({*speed, lines_.number()});
+    const auto said = step_line(LineFormat::horovod, line);
+    if (!said) { lines_.refuse("the speed in \"{}\" is not a finite number above zero", excerpt(line)); }
+    steps_.push_back({said->speed, lines_.number()});
   }
 
   /// 404.0 of "Total img/sec on 4 GPU(s): 404.0 +-7.8"

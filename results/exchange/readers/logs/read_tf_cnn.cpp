@@ -12,7 +12,9 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/step_levels.h"
+#include "results/exchange/readers/logs/step_lines.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {
@@ -139,19 +141,17 @@ void notice_restart(const LineReader& lines, std::string_view line, TfLog& log) 
 
 /// 204.8 of "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228".
 void read_speed(std::string_view line, std::int64_t step, std::int64_t number, TfLog& log) {
-  constexpr std::string_view label = "images/sec:";
   constexpr std::size_t most_steps = 1'000'000;
-  const auto words = words_of(line.substr(line.find(label) + label.size()));
-  const auto speed = words.empty() ? std::nullopt : parse_number(words[0]);
-  if (!speed || *speed <= 0 || (log.speeds.size() == most_steps && !log.speeds.contains(step))) { return; }
+  const auto said = step_line(LineFormat::tf_cnn_benchmarks, line);
+  if (!said || (log.speeds.size() == most_steps && !log.speeds.contains(step))) { return; }
   auto& mean = log.speeds[step];
   if (mean.lines == 0) { mean.first_line = number; }
-  mean.sum += *speed;
+  mean.sum += said->speed;
   ++mean.lines;
-  const auto point = words[0].find('.');
-  mean.give =
-      0.5 * std::pow(10.0, point == words[0].npos ? 0.0 : -static_cast<double>(words[0].size() - point - 1));
-  mean.is_mean = words.size() > 1 && words[1] == "+/-";
+  const auto word = word_behind(line.substr(line.find('\t') + 1), "images/sec").value_or("");
+  const auto point = word.find('.');
+  mean.give = 0.5 * std::pow(10.0, point == word.npos ? 0.0 : -static_cast<double>(word.size() - point - 1));
+  mean.is_mean = said->is_mean;
 }
 
 /// The speed between one line and the next. Lines give the mean over all steps so far, which hides a fall:

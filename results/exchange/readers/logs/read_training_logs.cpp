@@ -12,7 +12,9 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/step_levels.h"
+#include "results/exchange/readers/logs/step_lines.h"
 #include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
@@ -25,18 +27,6 @@ constexpr std::string_view dllogger_mark = "DLLL ";
 /// Names of a run's training throughput, the surest first.
 constexpr std::array dllogger_names = {"train.total_ips", "train_throughput", "train_ips", "throughput_train",
                                        "train.compute_ips"};
-
-/// The figure behind "NAME: 12.3" of a line whose parts two blanks divide; nothing if it is not there.
-std::optional<std::string_view> meter(std::string_view line, std::string_view name) {
-  for (auto at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
-    const bool begins = at > 0 && line[at - 1] == ' ';
-    auto rest = line.substr(at + name.size());
-    if (!begins || !rest.starts_with(": ")) { continue; }
-    const auto words = words_of(rest.substr(2, 64));
-    if (!words.empty()) { return words[0]; }
-  }
-  return std::nullopt;
-}
 
 /// Facts of a run of dllogger.
 struct DlloggerRun {
@@ -327,18 +317,17 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
       }  // the default, which stays where Slurm started the processes
       batch_size = option_in(line, "batch_size");
     }
-    const auto speed = line.starts_with("Epoch: [") ? meter(line, "img/s") : std::nullopt;
+    const auto speed = line.starts_with("Epoch: [") ? word_behind(line, "img/s") : std::nullopt;
     if (!speed) { continue; }
     if (!lines.has_end()) {
       left_out.add(torn_line);
       break;
     }
-    const auto value = parse_number(*speed);
-    if (!value || *value <= 0) {
-      lines.refuse("img/s is \"{}\", it must be a finite number above zero", excerpt(*speed));
-    }
-    loss = parse_number(meter(line, "loss").value_or("")).has_value() ? parse_number(*meter(line, "loss"))
-                                                                      : loss;
+    const auto said = step_line(LineFormat::torchvision, line);
+    if (!said) { lines.refuse("img/s is \"{}\", it must be a finite number above zero", excerpt(*speed)); }
+    loss = parse_number(word_behind(line, "loss").value_or("")).has_value()
+               ? parse_number(*word_behind(line, "loss"))
+               : loss;
     // "Epoch: [0]  [   0/5005]": an epoch's first step warms up. A run that was resumed may start the same
     // epoch anew.
     const std::string now(line.substr(0, line.find(']')));
@@ -348,9 +337,9 @@ void read_torchvision(LineReader& lines, const ImportSettings& settings, RecordI
       ++first;
       continue;
     }
-    seconds_per_image += 1 / *value;
+    seconds_per_image += 1 / said->speed;
     ++count;
-    speeds.push_back({*value, lines.number()});
+    speeds.push_back({said->speed, lines.number()});
   }
   if (count == 0) {
     lines.refuse("there is no second line of an epoch with img/s: too few steps were logged");

@@ -1,14 +1,8 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
-
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <vector>
-
-#include "results/exchange/records/line_reader.h"
-#include "results/exchange/records/record_importer.h"
 
 namespace virtrain::results {
 
@@ -27,12 +21,5 @@ struct SpeedFall {
 /// The step between two levels of which no mean says anything. None for a slow start, single slow steps or
 /// pauses at intervals, noise and drift. Pure.
 std::optional<SpeedFall> find_fall(const std::vector<StepSpeed>& speeds);
-
-/// "the steps fall from …": why such a trial is not valid, with file and line.
-std::string fall_words(const SpeedFall& fall, const LineReader& lines);
-
-/// Marks a trial whose steps fell as not valid, and says it.
-void mark_fall(nlohmann::json& trial, const std::vector<StepSpeed>& speeds, const LineReader& lines,
-               RecordImporter& importer);
 
 }  // namespace virtrain::results

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/enum_text.h"
+#include "common/model/described.h"
+
+// A job that virtrain did not make: how it is started, and which of its lines tell how fast it is.
+namespace virtrain {
+
+VIRTRAIN_ENUM_CLASS(JobLaunch, once, per_node, mpirun, torchrun)
+
+/// Whose work one of a job's figures counts: of each_rank, one says it for all.
+VIRTRAIN_ENUM_CLASS(FigureScope, job, node, rank, each_rank)
+
+/// Programs whose lines virtrain knows, also where it imports them.
+VIRTRAIN_ENUM_CLASS(LineFormat, tf_cnn_benchmarks, horovod, torchvision, torchtitan, megatron, jsonl)
+
+/// Whether it is "tokens/s": what is counted, and "/s".
+inline bool is_rate_unit(const std::string& text) {
+  constexpr std::string_view end = "/s";
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (!text.ends_with(end) || text.size() < 3 || text.size() > 32 || !is_letter(text[0])) { return false; }
+  for (const char c : std::string_view(text).substr(0, text.size() - end.size())) {
+    if (!is_letter(c) && (c < '0' || c > '9') && c != '_') { return false; }
+  }
+  return true;
+}
+
+/// Which lines of a job's output say its throughput.
+struct JobThroughput {
+  bool operator==(const JobThroughput&) const = default;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, pattern, {},
+                 .text =
+                     "RE2 pattern of a line that says the throughput since the line before, as "
+                     "(?P<value>...)",
+                 .key = "pattern", .most = 1000, .absent = "the lines have a format that virtrain knows",
+                 .example = R"(tok/s: (?P<value>[\d.]+))");
+  VIRTRAIN_FIELD(std::optional<LineFormat>, format, {},
+                 .text = "Program whose lines say the throughput, in place of a pattern", .key = "format",
+                 .absent = "a pattern says which lines do", .example = "tf_cnn_benchmarks");
+  VIRTRAIN_FIELD(std::string, example, {}, .text = "Line that the pattern matches, which is tried",
+                 .key = "example", .most = 4096, .absent = "there is no pattern",
+                 .example = "step 10 tok/s: 1234.5");
+  VIRTRAIN_FIELD(std::string, unit, {}, .text = "What is counted a second", .key = "unit", .most = 32,
+                 .pattern = "^[A-Za-z][A-Za-z0-9_]{0,29}/s$", .fits = is_rate_unit,
+                 .refusal =
+                     "is not a unit of a throughput (allowed: what is counted, and /s: tokens/s, "
+                     "samples/s, images/s, steps/s, B/s)",
+                 .absent = "the format says it", .example = "tokens/s");
+  VIRTRAIN_FIELD(
+      std::optional<FigureScope>, scope, {},
+      .text =
+          "Whose work a figure counts: the whole job's, that of the node or rank that says it, all of "
+          "which are added, or that of each rank, of which one says it for all",
+      .key = "scope", .absent = "as the format has it; with a pattern: job", .example = "job");
+  VIRTRAIN_FIELD(std::int64_t, skip, 0,
+                 .text = "Figures at the start, of each node or rank that says any, that do not count",
+                 .key = "skip", .least = 0, .most = 1'000'000);
+};
+
+/// A command that runs in place of the built-in trainer.
+struct Job {
+  bool operator==(const Job&) const = default;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(
+      std::vector<std::string>, command, {},
+      .text =
+          "Words of a command to run in place of the built-in trainer; {batch_size} and other keys "
+          "of workload in braces become their values, as do {nodes}, {ranks} and {ranks_per_node}",
+      .key = "command", .most = 4096, .most_items = 256, .repeats = true,
+      .absent = "the built-in trainer runs",
+      .example = R"(["python3", "train.py", "--batch_size={batch_size}"])", .guard = FactRule::must_be_equal,
+      .why = "another command is another workload");
+  VIRTRAIN_FIELD(
+      JobLaunch, launch, JobLaunch::once,
+      .text =
+          "Where the command starts: once in the first node, once in each node, as a rank of mpirun, "
+          "or once in each node with torchrun's settings in its environment",
+      .key = "launch", .guard = FactRule::must_be_equal,
+      .why = "it decides how many processes work, and where");
+  VIRTRAIN_FIELD(JobThroughput, throughput, {}, .text = "Lines of the command that say how fast it is",
+                 .key = "throughput", .absent = "the built-in trainer says it by itself",
+                 .guard = FactRule::must_be_equal,
+                 .why = "figures that are read in other ways are other figures");
+};
+
+}  // namespace virtrain

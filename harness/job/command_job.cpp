@@ -1,0 +1,201 @@
+#include "harness/job/command_job.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/error.h"
+#include "common/system/subprocess.h"
+#include "common/system/time.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::harness {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+
+/// A command may say a lot in hours: a megabyte a minute.
+constexpr std::size_t most_command_output = std::size_t{64} << 20;
+/// Between two looks at whether it stands still.
+constexpr milliseconds look_period{1'000};
+/// A command that says figures and stands still is ended after the one, or so many of its longest gaps.
+constexpr nanoseconds least_silence = std::chrono::seconds(60);
+constexpr int most_gaps = 10;
+constexpr const char* out_of_memory_hint = " (killed, probably out of memory: raise guest.memory)";
+constexpr const char* not_found_hint = " (not found: is the program in the node, at this path?)";
+constexpr int not_found_status = 127;
+
+}  // namespace
+
+CommandJob::CommandJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+                       RankNetwork network, bool crowded, const MpiDialect& mpi, int port)
+    : TenantJob(io, placement, std::move(nodes), network, crowded, mpi),
+      job_(*placement.workload.job),
+      port_(port) {}
+
+asio::awaitable<void> CommandJob::launch(const std::string& /*program*/, std::chrono::seconds timeout) {
+  timeout_ = timeout;
+  if (network_ == RankNetwork::tcp) { co_await check_paths(); }
+}
+
+asio::awaitable<void> CommandJob::wait_for_hello(milliseconds /*deadline*/) {
+  co_return;
+}
+
+asio::awaitable<void> CommandJob::wait_for_ready(milliseconds /*deadline*/) {
+  co_return;
+}
+
+asio::awaitable<void> CommandJob::go() {
+  released_ns_ = last_output_ns_ = monotonic_ns();
+  auto words = job_words(placement_);
+  const bool in_each = job_.launch == JobLaunch::per_node || job_.launch == JobLaunch::torchrun;
+  if (job_.launch == JobLaunch::mpirun) { words = started_by_mpirun(std::move(words), timeout_); }
+  for (std::size_t node = 0; node < (in_each ? nodes_.size() : 1); ++node) { co_await start(node, words); }
+}
+
+std::map<std::string, std::string> CommandJob::environment_of(std::size_t node) const {
+  auto environment = TenantJob::environment_of(node);
+  const RankPlace place{.node = node,
+                        .nodes = nodes_.size(),
+                        .ranks_per_node = ranks_of(nodes_[node]),
+                        .address = nodes_[0].address,
+                        .interface = nodes_[node].interface,
+                        .port = port_};
+  for (const auto& [name, value] : job_environment(job_.launch, place, network_)) {
+    environment.insert({name, value});
+  }
+  return environment;
+}
+
+// --- output
+
+std::vector<std::string> CommandJob::expected_sources() const {
+  std::vector<std::string> names;
+  if (*job_.throughput.scope == FigureScope::node) {
+    for (const auto& node : nodes_) { names.push_back(node.hostname); }
+  } else if (*job_.throughput.scope == FigureScope::rank) {
+    for (std::int64_t rank = 0; rank < placement_.ranks(); ++rank) {
+      names.push_back(fmt::format("rank {}", rank));
+    }
+  } else {
+    names.push_back(speaker_.empty() ? "the command" : speaker_);
+  }
+  return names;
+}
+
+std::string CommandJob::source_of(const Process& process, const RankLine& line) const {
+  const auto& node = nodes_[process.node].hostname;
+  if (*job_.throughput.scope == FigureScope::node) { return node; }
+  if (job_.launch == JobLaunch::mpirun) { return fmt::format("rank {}", line.rank.value_or(0)); }
+  return node;
+}
+
+void CommandJob::take_line(const Process& process, OutputStream /*stream*/, const RankLine& line,
+                           std::int64_t t_ns) {
+  last_output_ns_ = monotonic_ns();
+  take_text(line, most_command_output);
+  const auto name = source_of(process, line);
+  const bool is_of_all =
+      *job_.throughput.scope == FigureScope::job || *job_.throughput.scope == FigureScope::each_rank;
+  if (is_of_all && !speaker_.empty() && name != speaker_) { return; }
+  auto& source = sources_.try_emplace(name, Source{FigureReader(job_.throughput)}).first->second;
+  const auto figure = source.reader.read(line.text, t_ns);
+  if (!figure) { return; }
+  if (is_of_all) { speaker_ = name; }
+  if (++figures_ > most_job_figures) {
+    throw Error("read the command's output", ErrorCode::protocol,
+                fmt::format("more than {} figures (let it print fewer, or narrow throughput.pattern)",
+                            most_job_figures));
+  }
+  if (last_figure_ns_ != 0) {
+    longest_gap_ = std::max(longest_gap_, nanoseconds(last_output_ns_ - last_figure_ns_));
+  }
+  last_figure_ns_ = last_output_ns_;
+  source.figures.push_back(*figure);
+  if (on_figure) { on_figure(name, *figure); }
+}
+
+std::vector<FigureSource> CommandJob::sources() const {
+  std::vector<FigureSource> all;
+  for (const auto& name : expected_sources()) {
+    const auto found = sources_.find(name);
+    all.push_back({name, found == sources_.end() ? std::vector<JobFigure>() : found->second.figures});
+  }
+  return all;
+}
+
+// --- waiting
+
+std::string CommandJob::ended_early() const {
+  for (const auto& process : processes_) {
+    const auto status = process->exit_status.value_or(0);
+    if (status == 0) { continue; }
+    return fmt::format("the command of {} ended with exit status {} in {}{}", placement_.name, status,
+                       nodes_[process->node].hostname,
+                       status == killed_status      ? out_of_memory_hint
+                       : status == not_found_status ? not_found_hint
+                                                    : "");
+  }
+  return {};
+}
+
+bool CommandJob::have_all_ended() const {
+  return !processes_.empty() && std::ranges::all_of(processes_, [](const auto& process) {
+    return process->exit_status.has_value();
+  });
+}
+
+nanoseconds CommandJob::most_silence() const {
+  return std::max(least_silence, most_gaps * longest_gap_);
+}
+
+asio::awaitable<void> CommandJob::wait_for_counted_steps(milliseconds deadline) {
+  constexpr const char* what = "wait for the command to end";
+  // A status that is not 0 throws before the others are waited for.
+  const std::function<bool()> ended = [this] { return ended_early().empty() && have_all_ended(); };
+  const FairDeadline whole(deadline, {});
+  FairDeadline standing(most_silence(), waiting_time());
+  auto heard_ns = last_output_ns_;
+  while (true) {
+    const FairDeadline look(std::min<nanoseconds>(look_period, std::max(whole.left(), nanoseconds(1))), {});
+    const bool is_done = co_await reaches(what, ended, look);
+    if (is_done) { co_return; }
+    if (whole.left().count() <= 0) {
+      throw Error(
+          what, ErrorCode::timeout,
+          fmt::format("the command of {} has not ended after {} (raise trial_timeout, or let it do less); "
+                      "its last output:\n{}",
+                      placement_.name, format_duration(nanoseconds(deadline).count()), last_words()));
+    }
+    if (heard_ns != last_output_ns_) {
+      heard_ns = last_output_ns_;
+      standing = FairDeadline(most_silence(), waiting_time());
+    } else if (figures_ > 0 && standing.left().count() <= 0) {
+      throw Error(
+          what, ErrorCode::timeout,
+          fmt::format("the command of {} stands still: it has printed nothing for {}; its last output:\n{}",
+                      placement_.name, format_duration(standing.total().count()), last_words()));
+    }
+  }
+}
+
+asio::awaitable<void> CommandJob::wait_for_results(milliseconds deadline) {
+  co_await wait_for_counted_steps(deadline);
+  result_ = judge_job(sources(), job_.throughput, placement_.ranks());
+  if (result_.doubts.empty()) { co_return; }
+  const auto words = "; its last output:\n" + last_words();
+  if (result_.throughput == 0) {
+    throw Error("read the command's figures", ErrorCode::trial_failed, join(result_.doubts, "; ") + words);
+  }
+  result_.doubts.back() += words;
+}
+
+std::pair<std::int64_t, std::int64_t> CommandJob::counted_interval() const {
+  return {result_.begin_ns, result_.end_ns};
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/evidence/job_output.h"
+#include "harness/job/tenant_job.h"
+
+namespace virtrain::harness {
+
+/// A command of the user's own in one tenant's nodes. It knows no barrier: its processes start when the
+/// others are let go, and the window in which all of them report decides. A process that ends with another
+/// status than 0, or one that has said figures and stands still, fails the job.
+class CommandJob final : public TenantJob {
+ public:
+  /// `port`: where ranks of torchrun meet.
+  CommandJob(asio::io_context& io, const TenantPlacement& placement, std::vector<JobNode> nodes,
+             RankNetwork network, bool crowded, const MpiDialect& mpi, int port);
+
+  /// Checks the paths between the nodes; nothing starts yet.
+  asio::awaitable<void> launch(const std::string& program, std::chrono::seconds timeout) override;
+  asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline) override;
+  asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline) override;
+  /// Starts the command.
+  asio::awaitable<void> go() override;
+  /// Until all its processes have ended.
+  asio::awaitable<void> wait_for_counted_steps(std::chrono::milliseconds deadline) override;
+  asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline) override;
+  std::pair<std::int64_t, std::int64_t> counted_interval() const override;
+
+  /// The figures of each that says any, where all of those that should are among them.
+  std::vector<FigureSource> sources() const;
+  /// Its throughput, once wait_for_results() has come back.
+  const JobResult& result() const { return result_; }
+
+  /// Told at each figure.
+  std::function<void(const std::string& source, const JobFigure& figure)> on_figure;
+
+ private:
+  struct Source {
+    FigureReader reader;
+    std::vector<JobFigure> figures = {};
+  };
+
+  void take_line(const Process& process, OutputStream stream, const RankLine& line,
+                 std::int64_t t_ns) override;
+  std::string ended_early() const override;
+  std::map<std::string, std::string> environment_of(std::size_t node) const override;
+  bool have_all_ended() const;
+  /// Who says a figure: itself, or one of those who say the same.
+  std::string source_of(const Process& process, const RankLine& line) const;
+  std::vector<std::string> expected_sources() const;
+  /// How long a command that has said figures may say nothing.
+  std::chrono::nanoseconds most_silence() const;
+
+  const Job& job_;
+  int port_;
+  std::chrono::seconds timeout_{0};
+  std::map<std::string, Source> sources_;
+  std::string speaker_;  ///< of figures that one says for all: the first who does
+  std::size_t figures_ = 0;
+  std::int64_t last_figure_ns_ = 0, last_output_ns_ = 0;
+  std::chrono::nanoseconds longest_gap_{0};
+  JobResult result_;
+};
+
+}  // namespace virtrain::harness

@@ -1,0 +1,171 @@
+#include "harness/scenario/decode/job.h"
+
+#include <string_view>
+
+#include "common/contains.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+#include "harness/scenario/decode/described.h"
+#include "harness/scenario/line_pattern.h"
+#include "harness/scenario/placeholders.h"
+#include "results/exchange/readers/logs/step_lines.h"
+
+namespace virtrain::harness {
+namespace {
+
+/// Every case, tenant and arm has it again, and the plan that is stored each of its nodes.
+constexpr std::size_t most_command_bytes = 8U << 10;
+
+void check_placeholders(MapReader& in, const Workload& workload) {
+  auto values = workload_placeholders(workload);
+  for (const auto& name : placement_placeholders) { values[name] = "1"; }
+  std::vector<std::string> allowed;
+  allowed.reserve(values.size());
+  for (const auto& [name, value] : values) { allowed.push_back(name); }
+  for (const auto& name : placeholders_in(workload.job->command)) {
+    const auto value = values.find(name);
+    if (value == values.end()) {
+      const auto near = nearest_word(name, allowed);
+      in.refuse("command", "command: there is no {{{}}} (allowed: {}; {{{{ is a brace{})", excerpt(name),
+                join(allowed, ", "), near ? "; did you mean " + *near + "?" : "");
+    } else if (value->second.empty()) {
+      in.refuse("command", "command: {{{}}} has no value (add {} to workload)", name, name);
+    }
+  }
+}
+
+void check_command(MapReader& in, const Workload& workload) {
+  const auto& words = workload.job->command;
+  std::size_t bytes = 0;
+  for (const auto& word : words) { bytes += word.size(); }
+  if (words.empty() || words[0].empty()) {
+    in.refuse("command", "command must begin with a program (such as [python3, train.py])");
+  } else if (bytes > most_command_bytes) {
+    in.refuse("command", "command has {} (allowed: at most {})", format_size(bytes),
+              format_size(most_command_bytes));
+  }
+  check_placeholders(in, workload);
+  for_each_field<Workload>([&](const auto& field) {
+    const char* key = field.is.key;
+    if (key == nullptr || !in.has(key) || uses_setting(workload, key)) { return; }
+    if (is_of_trainer(key)) {
+      in.refuse(key, "{} is of the built-in trainer, and command runs in its place (remove one of them)",
+                key);
+    } else {
+      in.refuse(key, "{} has no effect on this command (write {{{}}} in the command, or remove {})", key, key,
+                key);
+    }
+  });
+}
+
+/// `in`: the mapping `throughput`.
+void check_scope(MapReader& in, const Job& job) {
+  const auto launch = job.launch;
+  const auto scope = *job.throughput.scope;
+  const bool fits =
+      scope == FigureScope::job || scope == FigureScope::each_rank ||
+      (scope == FigureScope::rank && launch == JobLaunch::mpirun) ||
+      (scope == FigureScope::node && (launch == JobLaunch::per_node || launch == JobLaunch::torchrun));
+  if (fits) { return; }
+  in.refuse("scope", "with launch {} nobody knows which {} says a figure (allowed: job, each_rank{})",
+            to_string(launch), to_string(scope),
+            launch == JobLaunch::once     ? ""
+            : launch == JobLaunch::mpirun ? ", rank"
+                                          : ", node");
+}
+
+/// Fills in what the format says and the scenario does not.
+void complete(JobThroughput& throughput) {
+  if (throughput.format) {
+    const auto& facts = results::facts_of(*throughput.format);
+    if (facts.unit != nullptr) { throughput.unit = facts.unit; }
+    if (!throughput.scope) { throughput.scope = facts.scope; }
+  }
+  if (!throughput.scope) { throughput.scope = FigureScope::job; }
+}
+
+/// `in`: the mapping `throughput`.
+void check_throughput(MapReader& in, const JobThroughput& throughput) {
+  if (throughput.format) {
+    for (const char* key : {"pattern", "example"}) {
+      if (in.has(key)) { in.refuse(key, "a format has its own {} (remove it, or format)", key); }
+    }
+    const char* unit = results::facts_of(*throughput.format).unit;
+    if (unit != nullptr && !throughput.unit.empty() && throughput.unit != unit) {
+      in.refuse("unit", "format {} counts {} (remove unit)", to_string(*throughput.format), unit);
+    } else if (unit == nullptr && throughput.unit.empty()) {
+      in.refuse("format", "format {} needs a unit: what its figures count a second (such as tokens/s)",
+                to_string(*throughput.format));
+    }
+    return;
+  }
+  if (throughput.pattern.empty()) {
+    const char* key = in.has("example") ? "example" : "unit";
+    return in.refuse(
+        key, "throughput needs a pattern of the lines that say it, an example and a unit, or a format");
+  }
+  const LinePattern pattern(throughput.pattern);
+  if (!pattern.refusal().empty()) {
+    in.refuse("pattern", "pattern: {}", pattern.refusal());
+  } else if (throughput.example.empty()) {
+    in.refuse("pattern", "a pattern needs an example: a line of the job that it matches");
+  } else if (!pattern.matches(throughput.example)) {
+    in.refuse("example", "example: the pattern does not match '{}'", excerpt(throughput.example));
+  } else if (!pattern.figure_in(throughput.example)) {
+    in.refuse("example", "example: what (?P<value>...) finds in '{}' is not a number above zero",
+              excerpt(throughput.example));
+  }
+  if (throughput.unit.empty()) {
+    in.refuse("unit", "throughput needs a unit: what its figures count a second (such as tokens/s)");
+  }
+}
+
+void decode_throughput(MapReader& in, Job& job) {
+  const auto is = property_of(&Job::throughput);
+  const auto complaints = in.diagnostics().found().size();
+  const auto child = in.child(is.key, in.describes() ? about(is) : About{.text = is.text});
+  if (!child) {
+    if (job.throughput.pattern.empty() && !job.throughput.format) {
+      in.refuse("command",
+                "a command needs throughput: {pattern, example, unit}, which says where its figures are");
+    }
+    return;
+  }
+  MapReader inner(*child, is.key, in.diagnostics());
+  // Another way to find figures takes the place of the one that is inherited, and not a part of it.
+  if (!in.describes() && (inner.has("pattern") || inner.has("format"))) { job.throughput = JobThroughput(); }
+  read_fields(inner, job.throughput);
+  inner.finish();
+  if (!in.describes() && in.diagnostics().found().size() == complaints) {
+    check_throughput(inner, job.throughput);
+    complete(job.throughput);
+    check_scope(inner, job);
+  }
+}
+
+}  // namespace
+
+void decode_job(MapReader& in, Workload& workload) {
+  const bool is_job = workload.job || in.describes() || in.has("command");
+  if (!is_job) {
+    for (const char* key : {"launch", "throughput"}) {
+      if (in.has(key)) {
+        in.refuse(key, "{} is of a command, and the built-in trainer needs none (add command, or remove {})",
+                  key, key);
+      }
+    }
+    return;
+  }
+  auto job = workload.job.value_or(Job());
+  const auto complaints = in.diagnostics().found().size();
+  read_fields(in, job, [](const Property& is) { return std::string_view(is.key) != "throughput"; });
+  decode_throughput(in, job);
+  if (in.describes()) { return; }
+  workload.job = std::move(job);
+  workload.backend = Backend::cpu;  // of no trainer of ours
+  if (in.diagnostics().found().size() > complaints) { return; }
+  check_command(in, workload);
+}
+
+}  // namespace virtrain::harness

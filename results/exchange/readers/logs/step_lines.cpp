@@ -1,0 +1,149 @@
+// The lines are those of tensorflow/benchmarks (benchmark_cnn.py), horovod
+// (examples/*_synthetic_benchmark.py), pytorch/vision (references/classification/utils.py),
+// pytorch/torchtitan (components/metrics.py) and NVIDIA/Megatron-LM (megatron/training/training.py,
+// training_log).
+#include "results/exchange/readers/logs/step_lines.h"
+
+#include <algorithm>
+#include <array>
+
+#include "common/text/json.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
+
+namespace virtrain::results {
+namespace {
+
+constexpr std::array line_formats = {
+    LineFormatFacts{LineFormat::tf_cnn_benchmarks, "images/s", FigureScope::job},
+    LineFormatFacts{LineFormat::horovod, "images/s", FigureScope::each_rank},
+    LineFormatFacts{LineFormat::torchvision, "images/s", FigureScope::each_rank},
+    LineFormatFacts{LineFormat::torchtitan, "tokens/s", FigureScope::each_rank},
+    LineFormatFacts{LineFormat::megatron, "samples/s", FigureScope::job},
+    LineFormatFacts{LineFormat::jsonl, nullptr, FigureScope::job},
+};
+
+/// Above zero; commas between digits are passed over.
+std::optional<double> speed_of(std::optional<std::string_view> word) {
+  std::string digits(word.value_or(""));
+  std::erase(digits, ',');
+  const auto value = parse_number(digits);
+  return value && *value > 0 ? value : std::nullopt;
+}
+
+/// Without what colours a terminal: "ESC[31m".
+std::string without_colours(std::string_view line) {
+  std::string plain;
+  while (!line.empty()) {
+    if (line.starts_with("\x1b[")) {
+      const auto end = line.find('m');
+      line.remove_prefix(end == line.npos ? line.size() : end + 1);
+    } else {
+      plain += line[0];
+      line.remove_prefix(1);
+    }
+  }
+  return plain;
+}
+
+/// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"
+std::optional<StepLine> tf_cnn_line(std::string_view line) {
+  constexpr std::string_view label = "\timages/sec:";
+  const auto at = line.find(label);
+  const auto step = at == line.npos ? std::nullopt : parse_integer(trim(line.substr(0, at)));
+  if (!step || *step < 1) { return std::nullopt; }
+  const auto words = words_of(line.substr(at + label.size()));
+  const auto speed = words.empty() ? std::nullopt : speed_of(words[0]);
+  if (!speed) { return std::nullopt; }
+  return StepLine{*speed, words.size() > 1 && words[1] == "+/-", static_cast<double>(*step)};
+}
+
+/// "Iter #0: 100.0 img/sec per GPU"
+std::optional<StepLine> horovod_line(std::string_view line) {
+  line = trim(line);
+  if (!line.starts_with("Iter #")) { return std::nullopt; }
+  const auto words = words_of(line.substr(std::min(line.size(), line.find(':') + 1)));
+  const auto speed = words.empty() ? std::nullopt : speed_of(words[0]);
+  return speed ? std::optional(StepLine{*speed}) : std::nullopt;
+}
+
+/// "Epoch: [0]  [  10/5005]  eta: …  lr: 0.1  img/s: 350.1  loss: 6.9 …"
+std::optional<StepLine> torchvision_line(std::string_view line) {
+  const auto speed = line.starts_with("Epoch: [") ? speed_of(word_behind(line, "img/s")) : std::nullopt;
+  return speed ? std::optional(StepLine{*speed}) : std::nullopt;
+}
+
+/// "[titan] … step: 80  loss:  7.9  grad_norm: …  tps: 57,729  tflops: 78.76  mfu: 7.96%"; a validation's
+/// line has other words for its step.
+std::optional<StepLine> torchtitan_line(std::string_view line) {
+  const auto plain = without_colours(line);
+  const auto step = word_behind(plain, "step");
+  const auto speed = speed_of(word_behind(plain, "tps"));
+  const bool is_training = word_behind(plain, "mfu").has_value() && plain.find("valid") == std::string::npos;
+  if (!step || !speed || !is_training) { return std::nullopt; }
+  return StepLine{*speed};
+}
+
+/// "iteration 50/ 5000 | consumed samples: 51200 | elapsed time per iteration (ms): 61674.3 | … | global
+/// batch size: 1024 | …": its words for throughput have changed with versions, its times have not.
+std::optional<StepLine> megatron_line(std::string_view line) {
+  if (line.find("iteration ") == line.npos) { return std::nullopt; }
+  const auto ms = speed_of(word_behind(line, "elapsed time per iteration (ms)"));
+  const auto batch = speed_of(word_behind(line, "global batch size"));
+  if (!ms || !batch) { return std::nullopt; }
+  constexpr double ms_per_second = 1000;
+  return StepLine{*batch / *ms * ms_per_second, false, {}, speed_of(word_behind(line, "consumed samples"))};
+}
+
+/// {"throughput": 1234.5, "work": 100000}
+std::optional<StepLine> json_line(std::string_view line) {
+  constexpr JsonLimits limits{.bytes = 4096, .depth = 8, .values = 1000};
+  line = trim(line);
+  if (!line.starts_with('{')) { return std::nullopt; }
+  const auto object = parse_json_or_null(line, limits);
+  const auto number = [&](const char* name) -> std::optional<double> {
+    const auto found = object.find(name);
+    if (found == object.end() || !found->is_number()) { return std::nullopt; }
+    const auto value = found->get<double>();
+    return value > 0 && value < 9e300 ? std::optional(value) : std::nullopt;
+  };
+  const auto speed = object.is_object() ? number("throughput") : std::nullopt;
+  return speed ? std::optional(StepLine{*speed, false, {}, number("work")}) : std::nullopt;
+}
+
+}  // namespace
+
+const LineFormatFacts& facts_of(LineFormat format) {
+  return *std::ranges::find(line_formats, format, &LineFormatFacts::format);
+}
+
+std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
+  switch (format) {
+    case LineFormat::tf_cnn_benchmarks:
+      return tf_cnn_line(line);
+    case LineFormat::horovod:
+      return horovod_line(line);
+    case LineFormat::torchvision:
+      return torchvision_line(line);
+    case LineFormat::torchtitan:
+      return torchtitan_line(line);
+    case LineFormat::megatron:
+      return megatron_line(line);
+    case LineFormat::jsonl:
+      return json_line(line);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string_view> word_behind(std::string_view line, std::string_view name) {
+  for (auto at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
+    const bool begins = at == 0 || line[at - 1] == ' ';
+    const auto rest = line.substr(at + name.size());
+    if (!begins || !rest.starts_with(": ")) { continue; }
+    const auto words = words_of(rest.substr(2, 64));
+    if (!words.empty()) { return words[0]; }
+  }
+  return std::nullopt;
+}
+
+}  // namespace virtrain::results

@@ -1,0 +1,114 @@
+// Commands of the user's own in whole experiments on a FakeHost: real agents, shells in place of jobs.
+
+#include <string>
+
+#include "tests/harness/experiment/fake_experiment.h"
+#include "tests/support/catch.h"
+
+namespace virtrain::harness {
+namespace {
+
+using test::Contains;
+
+/// A workload that runs this line of a shell, and more of its keys.
+std::string shell(const std::string& line, const std::string& more = "",
+                  const std::string& of_throughput = "") {
+  return "{command: [sh, -c, '" + line +
+         "'], throughput: {pattern: \"tok/s: (?P<value>[0-9.]+)\", example: \"tok/s: 5\", unit: tokens/s" +
+         of_throughput + "}" + more + "}";
+}
+
+/// Prints so many figures of this value, one each 30 ms.
+std::string figures(int count, const std::string& value) {
+  return "for i in $(seq " + std::to_string(count) + "); do echo step $i tok/s: " + value +
+         "; sleep 0.03; done";
+}
+
+const std::map<std::string, std::string> one_trial{{"arms", "[bare_metal]"}, {"pairs", "1"}};
+
+std::map<std::string, std::string> with(std::map<std::string, std::string> keys,
+                                        const std::string& workload) {
+  keys["workload"] = workload;
+  return keys;
+}
+
+}  // namespace
+
+TEST_CASE("a command's trials count in its unit, in both arms") {
+  Experiment experiment;
+  experiment.run(with({{"arms", "[bare_metal, vm]"}, {"pairs", "1"}},
+                      shell(figures(12, "{batch_size}"), ", batch_size: 64", ", skip: 2")));
+  CHECK(experiment.outcome.finished == 2);
+  for (const std::size_t n : {1, 2}) {
+    const auto trial = experiment.trial(n);
+    INFO(trial.failure_reason << trial.invalid_reason);
+    REQUIRE(trial.status == Status::finished);
+    CHECK(trial.valid);
+    REQUIRE(trial.throughput);
+    CHECK(trial.throughput->unit == "tokens/s");
+    CHECK(trial.throughput->value == Approx(64));
+    CHECK(trial.batch_size == 64);
+    CHECK(trial.backend.empty());
+  }
+  experiment.check_tidy();
+}
+
+TEST_CASE("a command that runs in each node has their figures added") {
+  Experiment experiment;
+  auto keys = with(one_trial, shell(figures(12, "$((100 + RANK))"), ", launch: per_node", ", scope: node"));
+  keys["cases"] = "[{name: two, tenants: [{nodes: 2}]}]";
+  experiment.run(keys);
+  const auto trial = experiment.trial(1);
+  INFO(trial.failure_reason << trial.invalid_reason);
+  REQUIRE(trial.throughput);
+  CHECK(trial.throughput->value == Approx(201));
+  experiment.check_tidy();
+}
+
+TEST_CASE(
+    "a command whose figures cannot be believed makes an invalid trial, or a failed one, with its last "
+    "lines") {
+  struct {
+    const char* name;
+    std::string line, words;
+    bool failed = true;
+  } const cases[] = {
+      {"an exit status", "echo oh no >&2; exit 3", "ended with exit status 3"},
+      {"no figure", "echo hello", "printed no figure"},
+      {"a burst", "for i in $(seq 20); do echo tok/s: 5; done", "so no clock checks them"},
+      {"no such program", "exec /no/such/program", "not found: is the program in the node"},
+      {"another level", figures(30, "100") + "; " + figures(30, "30"),
+       "figures fall from about 100 to 30 tokens/s", false},
+      {"a flood", "yes ", "the command wrote more than 64MiB of output"},
+  };
+  for (const auto& one : cases) {
+    DYNAMIC_SECTION(one.name) {
+      Experiment experiment;
+      experiment.run(with(one_trial, shell(one.line)));
+      const auto trial = experiment.trial(1);
+      CHECK(trial.status == (one.failed ? Status::failed : Status::finished));
+      CHECK_FALSE(is_usable(trial));
+      CHECK_THAT(trial.failure_reason + trial.invalid_reason, Contains(one.words));
+      if (std::string(one.name) == "an exit status") { CHECK_THAT(trial.failure_reason, Contains("oh no")); }
+      experiment.check_tidy();
+    }
+  }
+}
+
+TEST_CASE("a command that never ends is ended, and one that leaves processes behind has them killed") {
+  Experiment endless;
+  auto keys = with(one_trial, shell("echo started; sleep 1000"));
+  keys["trial_timeout"] = "2s";
+  endless.run(keys);
+  CHECK_THAT(endless.trial(1).failure_reason, Contains("has not ended after"));
+  CHECK_THAT(endless.trial(1).failure_reason, Contains("started"));
+  endless.check_tidy();
+
+  Experiment leaves;
+  leaves.run(with(one_trial, shell("setsid sleep 1000 > /dev/null 2>&1 & " + figures(12, "7"))));
+  CHECK(leaves.trial(1).valid);
+  CHECK(leaves.event("processes were left after the job and have been killed"));
+  leaves.check_tidy();
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,85 @@
+#include "common/model/job.h"
+
+#include "harness/plan/plan.h"
+#include "harness/scenario/decode/decode.h"
+#include "harness/scenario/line_pattern.h"
+#include "harness/scenario/placeholders.h"
+#include "tests/harness/plan/planning.h"
+#include "tests/support/catch.h"
+
+namespace virtrain::harness {
+namespace {
+
+using test::Contains;
+using Strings = std::vector<std::string>;
+
+constexpr const char* job_scenario = R"(name: own
+workload:
+  command: [python3, train.py, "--batch={batch_size}", "--ranks={ranks}", "{{steps}}", "{}", -v, -v]
+  batch_size: 64
+  launch: mpirun
+  throughput: {pattern: 'tok/s: (?P<value>[0-9,.]+)', example: 'tok/s: 1,234.5', unit: tokens/s, skip: 2}
+guest: {vcpus: 2, memory: 512MiB}
+cases:
+  - {name: two, tenants: [{nodes: 2, ranks_per_node: 2}]}
+arms: [bare_metal]
+pairs: 1
+)";
+
+}  // namespace
+
+TEST_CASE("placeholders are names in braces, and two braces are one") {
+  CHECK(placeholders_in("--batch={batch_size} {{no}} {} {a-b} {x") == Strings{"batch_size"});
+  CHECK(filled("{a}-{b}-{{a}}-{a b}", {{"a", "1"}}) == "1-{b}-{a}-{a b}");
+  CHECK(filled("{{{a}}}", {{"a", "1"}}) == "{1}");
+}
+
+TEST_CASE(
+    "a command is planned with the values of its placeholders, and without the settings of the trainer") {
+  const auto scenario = decode_scenario(job_scenario, "own.yaml");
+  const auto& workload = scenario.cases.at(0).tenants.at(0).workload;
+  REQUIRE(workload.job);
+  CHECK(workload.job->throughput.scope == FigureScope::job);
+  const auto plan = make_plan(scenario, host(1, 8), false);
+  const auto& tenant = plan.placements.at(0).tenants.at(0);
+  CHECK(job_words(tenant) ==
+        Strings{"python3", "train.py", "--batch=64", "--ranks=4", "{steps}", "{}", "-v", "-v"});
+  const auto json = to_json(workload);
+  CHECK(json.at("batch_size") == 64);
+  CHECK(json.at("launch") == "mpirun");
+  CHECK(json.at("throughput").at("unit") == "tokens/s");
+  for (const char* key : {"model", "image_size", "steps", "backend", "precision"}) {
+    INFO(key);
+    CHECK_FALSE(json.contains(key));
+  }
+}
+
+TEST_CASE("a tenant's own words take the place of the scenario's, and a sweep varies what they name") {
+  std::string text = job_scenario;
+  text += "sweep: {workload.batch_size: [16, 32]}\n";
+  const auto swept = decode_scenario(text, "own.yaml");
+  REQUIRE(swept.cases.size() == 2);
+  CHECK(swept.cases[1].tenants[0].workload.batch_size == 32);
+}
+
+TEST_CASE(
+    "a pattern finds figures, with commas and with the work until then, in time that grows as the line "
+    "does") {
+  const LinePattern pattern(R"(step (?P<work>\d+) tok/s: (?P<value>[\d.,]+))");
+  REQUIRE(pattern.refusal().empty());
+  const auto figure = pattern.figure_in("[rank0] step 10 tok/s: 1,234.5 loss 2");
+  REQUIRE(figure);
+  CHECK(figure->value == 1234.5);
+  CHECK(figure->work == 10.0);
+  CHECK_FALSE(pattern.figure_in("tok/s: 5"));
+  CHECK_FALSE(pattern.figure_in("step 1 tok/s: 0"));
+  CHECK_FALSE(LinePattern("(?P<value>.*)").figure_in("nan"));
+  // Backtracking would take longer than the universe has been there.
+  const LinePattern slow("(a*)*b(?P<value>[0-9]+)");
+  CHECK_FALSE(slow.figure_in(std::string(4000, 'a')));
+  CHECK_THAT(LinePattern("(((((((((((((((((?P<value>x)))))))))))))))))").refusal(),
+             Contains("more than 16 groups"));
+  CHECK_FALSE(LinePattern("((a{1,1000}){1,1000}){1,1000}(?P<value>x)").refusal().empty());
+}
+
+}  // namespace virtrain::harness
