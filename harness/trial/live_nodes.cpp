@@ -9,6 +9,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/node_group.h"
+#include "harness/trial/together.h"
 
 namespace virtrain::harness {
 namespace {
@@ -92,7 +93,9 @@ asio::awaitable<void> LiveNodes::boot() {
 }
 
 asio::awaitable<void> LiveNodes::reach_agents() {
-  for (auto& node : nodes_) { co_await reach_agent(node); }
+  std::vector<asio::awaitable<void>> reached;
+  for (auto& node : nodes_) { reached.push_back(reach_agent(node)); }
+  co_await together(std::move(reached));
 }
 
 asio::awaitable<void> LiveNodes::reach_agent(LiveNode& node) {
