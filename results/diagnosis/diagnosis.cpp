@@ -16,7 +16,7 @@ namespace virtrain::results {
 namespace {
 
 /// What a rule has seen; none: nothing is wrong, or nothing tells.
-using Evidence = std::optional<std::string>;
+using SeenOfNccl = std::optional<std::string>;
 
 std::string listed_names(const std::set<std::string>& all) {
   return join({all.begin(), all.end()}, ", ");
@@ -49,7 +49,7 @@ std::string against(const std::string& words) {
   return words.empty() ? "" : fmt::format(" (baseline: {})", words);
 }
 
-Evidence peer_to_peer_is_off(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl peer_to_peer_is_off(const NcclLog& side, const NcclLog* baseline) {
   const bool has_others = any_way(side.within_nodes, "SHM") || any_way(side.within_nodes, "NET");
   if (!has_others || (baseline != nullptr && !any_way(baseline->within_nodes, "P2P"))) { return {}; }
   if (!value_of(side, "NCCL_P2P_DISABLE").empty() || !value_of(side, "NCCL_P2P_LEVEL").empty()) { return {}; }
@@ -57,7 +57,7 @@ Evidence peer_to_peer_is_off(const NcclLog& side, const NcclLog* baseline) {
          against(baseline == nullptr ? "" : ways_text(baseline->within_nodes));
 }
 
-Evidence gdr_is_off(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl gdr_is_off(const NcclLog& side, const NcclLog* baseline) {
   if (!lacks_gdr(side) || (baseline != nullptr && lacks_gdr(*baseline))) { return {}; }
   if (side.without_gdr.empty() && baseline == nullptr) { return {}; }
   return "nodes reach each other by " + ways_text(side.between_nodes) +
@@ -65,7 +65,7 @@ Evidence gdr_is_off(const NcclLog& side, const NcclLog* baseline) {
          against(baseline == nullptr ? "" : ways_text(baseline->between_nodes));
 }
 
-Evidence sockets_are_used(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl sockets_are_used(const NcclLog& side, const NcclLog* baseline) {
   const bool has_sockets = any_way(side.between_nodes, "NET/Socket") || side.network == "Socket";
   const bool should_have_others = baseline != nullptr
                                       ? !baseline->network.empty() && baseline->network != "Socket"
@@ -76,7 +76,7 @@ Evidence sockets_are_used(const NcclLog& side, const NcclLog* baseline) {
          against(baseline == nullptr ? "" : baseline->network);
 }
 
-Evidence adapters_are_missing(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl adapters_are_missing(const NcclLog& side, const NcclLog* baseline) {
   if (baseline == nullptr || side.adapters.size() >= baseline->adapters.size() || !side.has_adapter_line) {
     return {};
   }
@@ -84,7 +84,7 @@ Evidence adapters_are_missing(const NcclLog& side, const NcclLog* baseline) {
                      listed_names(side.adapters), against(listed_names(baseline->adapters)));
 }
 
-Evidence channels_are_fewer(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl channels_are_fewer(const NcclLog& side, const NcclLog* baseline) {
   if (baseline == nullptr || !side.channels || !baseline->channels || *side.channels >= *baseline->channels) {
     return {};
   }
@@ -94,21 +94,21 @@ Evidence channels_are_fewer(const NcclLog& side, const NcclLog* baseline) {
   return fmt::format("{} channels (baseline: {})", *side.channels, *baseline->channels);
 }
 
-Evidence relaxed_ordering_is_off(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl relaxed_ordering_is_off(const NcclLog& side, const NcclLog* baseline) {
   if (baseline == nullptr || side.relaxed_ordering || !baseline->relaxed_ordering || !side.has_adapter_line) {
     return {};
   }
   return "NET/IB names its adapters without [RO], the baseline's with it";
 }
 
-Evidence nvls_is_off(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl nvls_is_off(const NcclLog& side, const NcclLog* baseline) {
   if (baseline == nullptr || side.nvls_channels != 0 || baseline->nvls_channels.value_or(0) == 0) {
     return {};
   }
   return fmt::format("no NVLS channels (baseline: {})", *baseline->nvls_channels);
 }
 
-Evidence versions_differ(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl versions_differ(const NcclLog& side, const NcclLog* baseline) {
   if (baseline == nullptr || side.version.empty() || baseline->version.empty() ||
       side.version == baseline->version) {
     return {};
@@ -116,7 +116,7 @@ Evidence versions_differ(const NcclLog& side, const NcclLog* baseline) {
   return fmt::format("NCCL {} (baseline: {})", side.version, baseline->version);
 }
 
-Evidence variables_forbid(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl variables_forbid(const NcclLog& side, const NcclLog* baseline) {
   // What they switch off or bound; a variable that both sides set explains no difference.
   static constexpr std::array limiting{
       "NCCL_P2P_DISABLE",   "NCCL_P2P_LEVEL",     "NCCL_SHM_DISABLE",
@@ -131,10 +131,10 @@ Evidence variables_forbid(const NcclLog& side, const NcclLog* baseline) {
     const bool is_shared = baseline != nullptr && value_of(*baseline, name) == value;
     if (!value.empty() && !is_shared) { found.push_back(fmt::format("{}={}", name, value)); }
   }
-  return found.empty() ? Evidence() : join(found, ", ");
+  return found.empty() ? SeenOfNccl() : join(found, ", ");
 }
 
-Evidence fabric_is_not_up(const NcclLog& side, const NcclLog* /*baseline*/) {
+SeenOfNccl fabric_is_not_up(const NcclLog& side, const NcclLog* /*baseline*/) {
   for (const auto& warning : side.warnings) {
     if (warning.find("802") != std::string::npos ||
         warning.find("system not yet initialized") != std::string::npos) {
@@ -144,18 +144,18 @@ Evidence fabric_is_not_up(const NcclLog& side, const NcclLog* /*baseline*/) {
   return {};
 }
 
-Evidence other_warnings(const NcclLog& side, const NcclLog* baseline) {
+SeenOfNccl other_warnings(const NcclLog& side, const NcclLog* baseline) {
   std::vector<std::string> found;
   for (const auto& warning : side.warnings) {
     const bool is_shared = baseline != nullptr && baseline->warnings.contains(warning);
     if (!is_shared && warning.find("802") == std::string::npos) { found.push_back(warning); }
   }
-  return found.empty() ? Evidence() : "NCCL warns: " + join(found, "; ");
+  return found.empty() ? SeenOfNccl() : "NCCL warns: " + join(found, "; ");
 }
 
 struct NcclRule {
   DiagnosisRule is;
-  Evidence (*look)(const NcclLog& side, const NcclLog* baseline);
+  SeenOfNccl (*look)(const NcclLog& side, const NcclLog* baseline);
   const char* published;  ///< a loss that somebody has measured; null: nobody whom we know
   const char* fix;
   const char* check;
