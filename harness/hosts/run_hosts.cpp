@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "harness/hosts/at_once.h"
