@@ -355,9 +355,15 @@ struct ScriptedJob {
     longest = deadline;
     stands_still = standstill;
     session.run(+[](Session& s) -> Task {
-      current->job = std::make_shared<TrainerJob>(
-          s.io, current->placement,
-          std::vector<JobNode>{{"t1n1", s.clients.at(0)}, {"t1n2", s.clients.at(1)}}, RankNetwork::tcp);
+      std::vector<JobNode> nodes;
+      for (std::size_t n = 0; n < 2; ++n) {
+        nodes.push_back({.hostname = current->placement.nodes[n].hostname,
+                         .agent = s.clients.at(n),
+                         .interface = "lo",
+                         .address = "127.0.0.1"});
+      }
+      current->job =
+          std::make_shared<TrainerJob>(s.io, current->placement, std::move(nodes), RankNetwork::tcp);
       try {
         co_await current->job->launch("trainer", 60s);
         asio::post(s.io, [] { std::this_thread::sleep_for(stands_still); });
