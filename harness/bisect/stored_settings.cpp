@@ -67,6 +67,14 @@ std::vector<Setting> settings_of_hosts(const HostList& hosts) {
           {.key = "hosts.hosts", .before = all, .after = all}};
 }
 
+/// The same of machines that arms attach.
+void add_settings_of_attached(const Scenario& stored, std::vector<Setting>& settings) {
+  for (const auto& machine : attached_machines(stored)) {
+    const auto words = join(machine.launcher, " ");
+    settings.push_back({.key = "arms." + machine.name + ".launcher", .before = words, .after = words});
+  }
+}
+
 std::vector<Values> values_in(const Scenario& comparison, const char* name) {
   std::vector<Values> values;
   for (const auto& arm : comparison.arms) {
@@ -93,6 +101,7 @@ std::string shown_value(const std::optional<std::string>& value) {
 std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::vector<Setting>& given) {
   const auto good = values_in(comparison, arm_good), tried = values_in(comparison, arm_tried);
   std::vector<Setting> settings = settings_of_hosts(comparison.hosts);
+  add_settings_of_attached(comparison, settings);
   for (std::size_t tenant = 0; tenant < std::max(good.size(), tried.size()); ++tenant) {
     auto keys = tenant < good.size() ? good[tenant] : Values();
     if (tenant < tried.size()) { keys.insert(tried[tenant].begin(), tried[tenant].end()); }
@@ -106,6 +115,7 @@ std::vector<Setting> settings_to_confirm(const Scenario& comparison, const std::
 
 std::vector<Setting> settings_to_confirm(const Scenario& stored) {
   std::vector<Setting> settings = settings_of_hosts(stored.hosts);
+  add_settings_of_attached(stored, settings);
   for (const auto& arm : stored.arms) {
     for (const auto& placed : arm.cases) {
       for (const auto& tenant : placed.tenants) {

@@ -87,7 +87,7 @@ std::vector<std::string> kept_memory_problems(const Scenario& scenario, const Pl
       kept = last[trial.placement] > trial.order ? &placement : nullptr;
       continue;
     }
-    if (kept == nullptr || !seen.insert({kept, &placement}).second) { continue; }
+    if (kept == nullptr || placement.is_attached || !seen.insert({kept, &placement}).second) { continue; }
     const auto vms =
         memory_of_nodes(*kept) + static_cast<std::uint64_t>(kept->nodes()) * qemu_overhead(emulated);
     const auto slices = memory_of_nodes(placement);

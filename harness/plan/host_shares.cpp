@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "common/contains.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -100,6 +101,7 @@ std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
 std::vector<std::string> hosts_of(const Plan& plan) {
   std::set<std::string> names;
   for (const auto& placement : plan.placements) {
+    if (placement.is_attached) { continue; }
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) { names.insert(node.host); }
     }
@@ -108,11 +110,18 @@ std::vector<std::string> hosts_of(const Plan& plan) {
 }
 
 std::string place_of(const Plan& plan, const std::vector<PlanHost>& hosts) {
+  std::vector<std::string> machines;
+  for (const auto& arm : plan.arms) {
+    if (arm.attached.empty()) { break; }
+    for (const auto& machine : arm.attached) { add_once(machines, machine.name); }
+    if (&arm == &plan.arms.back()) { return join(machines, ", "); }
+  }
   return hosts.size() == 1 ? hosts.front().inventory.hostname : join(hosts_of(plan), ", ");
 }
 
 bool crosses_hosts(const Plan& plan) {
   for (const auto& placement : plan.placements) {
+    if (placement.is_attached) { continue; }
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         if (node.host != tenant.nodes.front().host) { return true; }
@@ -128,6 +137,7 @@ void give_addresses(Plan& plan, const std::string& experiment) {
   constexpr std::uint32_t networks = 4096;
   const auto first = static_cast<std::uint32_t>(std::stoul(sha256(experiment).substr(0, 8), nullptr, 16));
   for (auto& placement : plan.placements) {
+    if (placement.is_attached) { continue; }
     std::set<std::uint32_t> taken;  // lower halves of MAC addresses
     for (std::size_t t = 0; t < placement.tenants.size(); ++t) {
       const auto network = (first + static_cast<std::uint32_t>(t)) % networks;

@@ -30,9 +30,10 @@ void for_each_part(const Plan& plan, const std::vector<PlanHost>& hosts,
 /// Features that a plan over several hosts cannot have, a sentence each.
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario);
 
-/// The names of the hosts on which the plan has nodes.
+/// The names of the hosts on which the plan makes nodes; those of attached machines are not among them.
 std::vector<std::string> hosts_of(const Plan& plan);
-/// The place of a run of it, as the database has it: that host's own name, or the names of several.
+/// The place of a run of it, as the database has it: that host's own name, or the names of several, or of
+/// attached machines where a run has no other nodes.
 std::string place_of(const Plan& plan, const std::vector<PlanHost>& hosts);
 /// Whether a tenant has nodes on several hosts.
 bool crosses_hosts(const Plan& plan);

@@ -48,6 +48,7 @@ bool lends_nvidia_devices(const Plan& plan) {
 ByHost<std::vector<std::string>> resources_of(const Plan& plan) {
   ByHost<std::set<std::string>> by_host;
   for (const auto& placement : plan.placements) {
+    if (placement.is_attached) { continue; }
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
         auto& names = by_host[node.host];

@@ -40,7 +40,8 @@ struct TenantPlacement {
 /// The command of a tenant that runs one, with the values of its placeholders.
 std::vector<std::string> job_words(const TenantPlacement& tenant);
 
-/// All nodes of one case, placed on one host: for each arm in which the case is the same.
+/// All nodes of one case, placed on one host, or on the machines that an arm attaches: for each arm in which
+/// the case is the same.
 struct Placement {
   std::string case_name;
   CaseKey key;
@@ -48,6 +49,7 @@ struct Placement {
   bool oversubscribed = false;
   Guest guest = {};
   Devices devices = {};
+  bool is_attached = false;  ///< its nodes are machines that exist already, and nothing of a host is theirs
   bool ranks_sleep = false;  ///< while they wait: here, or in another arm of the case, cores are shared
 
   std::int64_t nodes() const;

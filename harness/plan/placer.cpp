@@ -25,17 +25,13 @@ namespace {
 /// 350 MiB alone, 350-440 MiB with others).
 constexpr std::uint64_t least_rank_bytes = 400ULL << 20;
 
-std::string hostname_of(std::size_t tenant, std::size_t node) {
-  return fmt::format("t{}n{}", tenant + 1, node + 1);
-}
-
 std::string mac_of(const char* upper, std::uint32_t lower) {
   return fmt::format("{}:{:02x}:{:02x}:{:02x}", upper, lower >> 16 & 0xff, lower >> 8 & 0xff, lower & 0xff);
 }
 
 NodePlacement make_node(std::size_t tenant, std::int64_t n, std::int64_t index) {
   NodePlacement node;
-  node.hostname = hostname_of(tenant, static_cast<std::size_t>(n));
+  node.hostname = node_name(tenant, n);
   // Each tenant's network is a bridge of its own, so all of them may use the same addresses.
   node.address = fmt::format("10.77.{}.{}/16", n / 250, n % 250 + 1);
   node.mac = mac_of("52:54:00", static_cast<std::uint32_t>(index));
@@ -112,6 +108,15 @@ std::string needing(std::int64_t nodes, const std::string& size) {
 
 }  // namespace
 
+std::string node_name(std::size_t tenant, std::int64_t node) {
+  return fmt::format("t{}n{}", tenant + 1, node + 1);
+}
+
+std::int64_t threads_per_rank(const Tenant& tenant, const Guest& guest) {
+  return tenant.workload.threads.value_or(
+      std::max<std::int64_t>(1, guest.vcpus / std::max<std::int64_t>(1, tenant.ranks_per_node)));
+}
+
 std::string derived_mac(const char* upper, const std::string& text, std::set<std::uint32_t>& taken) {
   constexpr std::uint32_t lower_bits = 0xffffff;
   auto lower = static_cast<std::uint32_t>(std::stoul(sha256(text).substr(0, 6), nullptr, 16));
@@ -132,8 +137,7 @@ Placement Placer::place(const Case& wanted, bool in_vms, const std::vector<NodeN
   for (const auto& tenant : wanted.tenants) {
     TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node, 1,
                            {},          tenant.neighbour};
-    placed.threads_per_rank = tenant.workload.threads.value_or(
-        std::max<std::int64_t>(1, wanted.guest.vcpus / std::max<std::int64_t>(1, tenant.ranks_per_node)));
+    placed.threads_per_rank = threads_per_rank(tenant, wanted.guest);
     const auto t = out.tenants.size();
     const auto first = numbers.empty() ? NodeNumber{t} : numbers[t];
     for (std::int64_t n = 0; n < tenant.nodes; ++n, ++index) {
@@ -217,7 +221,7 @@ std::map<std::string, DeviceChoice> Placer::take_shared(const Case& wanted, Devi
   }
   std::map<std::string, DeviceChoice> by_node;
   for (auto& choice : allocator.take_sharing(known_to_share(offer, *sharing, inventory_), *sharing)) {
-    const auto name = by_node.empty() ? hostname_of(0, 0) : hostname_of(1, by_node.size() - 1);
+    const auto name = by_node.empty() ? node_name(0, 0) : node_name(1, std::ssize(by_node) - 1);
     by_node.emplace(name, std::move(choice));
   }
   if (by_node.empty()) { note_nothing_to_share(wanted, *sharing, offer.reasons); }

@@ -15,6 +15,11 @@ namespace virtrain::harness {
 
 class CoreAllocator;
 
+/// "t1n2": the name of a node, both counted from 0.
+std::string node_name(std::size_t tenant, std::int64_t node);
+/// As the workload says, else an equal share of the node's vCPUs.
+std::int64_t threads_per_rank(const Tenant& tenant, const Guest& guest);
+
 /// A MAC address that follows from the text: "52:54:01" as `upper` half and a lower one that is none of
 /// `taken`, the lower halves that a case has already.
 std::string derived_mac(const char* upper, const std::string& text, std::set<std::uint32_t>& taken);

@@ -128,22 +128,53 @@ Placement HostPlacers::place(const Case& wanted, bool in_vms) {
   return out;
 }
 
+/// Gives an arm's machines to the nodes of a case, in the order of both.
+Placement place_on_machines(const Case& wanted, const Arm& arm) {
+  Placement out{wanted.name, wanted.key, {}, false, wanted.guest, wanted.devices};
+  out.is_attached = true;
+  std::size_t next = 0;
+  for (const auto& tenant : wanted.tenants) {
+    const auto t = out.tenants.size();
+    TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node};
+    placed.threads_per_rank = threads_per_rank(tenant, wanted.guest);
+    out.oversubscribed = out.oversubscribed || tenant.ranks_per_node > wanted.guest.vcpus;
+    for (std::int64_t n = 0; n < tenant.nodes; ++n) {
+      NodePlacement node;
+      node.hostname = node_name(t, n);
+      node.memory_bytes = wanted.guest.memory_bytes;
+      const auto& machine = arm.attached.at(next++);
+      node.host = machine.name;
+      node.address = machine.address;
+      placed.nodes.push_back(std::move(node));
+    }
+    out.tenants.push_back(std::move(placed));
+  }
+  return out;
+}
+
 /// Places a case for each arm, once for those in which it is the same; returns each arm's placement.
 std::vector<std::size_t> place_case(std::size_t index, const Scenario& scenario, HostPlacers& placer,
                                     std::vector<Placement>& placements) {
   std::vector<std::size_t> by_arm;
   for (std::size_t a = 0; a < scenario.arms.size(); ++a) {
     const auto& wanted = scenario.arms[a].cases[index];
-    const auto is_same = [&](const Arm& arm) { return arm.cases[index] == wanted; };
+    const auto& machines = scenario.arms[a].attached;
+    const auto is_same = [&](const Arm& arm) {
+      return arm.cases[index] == wanted && arm.attached == machines;
+    };
     const auto first = static_cast<std::size_t>(
         std::find_if(scenario.arms.begin(), scenario.arms.end(), is_same) - scenario.arms.begin());
     if (first < a) {
       by_arm.push_back(by_arm[first]);
       continue;
     }
+    by_arm.push_back(placements.size());
+    if (!machines.empty()) {
+      placements.push_back(place_on_machines(wanted, scenario.arms[a]));
+      continue;
+    }
     const bool in_vms = std::any_of(scenario.arms.begin(), scenario.arms.end(),
                                     [&](const Arm& arm) { return runs_in_vms(arm.base) && is_same(arm); });
-    by_arm.push_back(placements.size());
     placements.push_back(placer.place(wanted, in_vms));
   }
   return by_arm;
@@ -293,6 +324,14 @@ nlohmann::json arm_json(const Arm& arm) {
   for (const auto& change : arm.changes) { changes[change.key] = change.value; }
   nlohmann::json out{{"name", arm.name}, {"base", arm.base}, {"like", nullptr}, {"changes", changes}};
   if (!arm.like.empty()) { out["like"] = arm.like; }
+  if (!arm.attached.empty()) {
+    nlohmann::json machines = nlohmann::json::array();
+    for (const auto& machine : arm.attached) {
+      machines.push_back({{"name", machine.name}, {"launcher", machine.launcher}});
+      if (!machine.address.empty()) { machines.back()["address"] = machine.address; }
+    }
+    out["attach"] = std::move(machines);
+  }
   if (arm.price) { out["price"] = {{"amount", arm.price->amount}, {"currency", arm.price->currency}}; }
   return out;
 }
@@ -394,8 +433,16 @@ Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, con
   HostPlacers placer(scenario, hosts);
   for (const auto* arms : {&scenario.arms, &scenario.arms_beside_only}) {
     for (const auto& arm : *arms) {
-      plan.arms.push_back(
-          {arm.name, arm.base, arm.like, arm.own_changes, arm.changes, arm.price, {}, {}, arm.neighbour});
+      plan.arms.push_back({arm.name,
+                           arm.base,
+                           arm.like,
+                           arm.own_changes,
+                           arm.changes,
+                           arm.price,
+                           {},
+                           {},
+                           arm.neighbour,
+                           arm.attached});
     }
   }
   std::vector<std::vector<std::size_t>> placement_of;  // by case and arm

@@ -63,7 +63,11 @@ std::string clearing_words(const std::vector<vmctl::PlacedDevice>& devices) {
   return "";
 }
 
-std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) {
+std::string node_line(const Placement& placement, const TenantPlacement& tenant, const NodePlacement& node) {
+  if (placement.is_attached) {
+    return fmt::format("    {} {} on {}, which exists already{}, {}\n", tenant.name, node.hostname, node.host,
+                       node.address.empty() ? "" : " (" + node.address + ")", work_of(tenant));
+  }
   const auto limits = vmctl::limits_text(node.limits);
   return fmt::format(
       "    {} {}{}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname,
@@ -78,8 +82,16 @@ std::string node_line(const TenantPlacement& tenant, const NodePlacement& node) 
 
 /// "  vm-unpinned is like vm, with guest.pinning none" for each variant.
 std::string arm_lines(const std::vector<Arm>& arms) {
+  constexpr std::size_t longest_launcher = 90;
   std::string out;
   for (const auto& arm : arms) {
+    if (arm.like.empty() && !arm.attached.empty()) {
+      out += fmt::format("  {} attaches\n", arm.name);
+      for (const auto& machine : arm.attached) {
+        out += fmt::format("    {} by {}\n", machine.name,
+                           excerpt(join(machine.launcher, " "), longest_launcher));
+      }
+    }
     if (arm.like.empty()) { continue; }
     std::vector<std::string> changes;
     for (const auto& [key, value] : arm.own_changes) { changes.push_back(key + " " + excerpt(value)); }
@@ -206,7 +218,7 @@ std::string to_table(const Plan& plan, bool every_trial) {
     out += fmt::format("  {}{}{}\n", placement.case_name, arms_of(plan, p),
                        placement.oversubscribed ? "  (oversubscribed: more vCPUs than cores)" : "");
     for (const auto& tenant : placement.tenants) {
-      for (const auto& node : tenant.nodes) { out += node_line(tenant, node); }
+      for (const auto& node : tenant.nodes) { out += node_line(placement, tenant, node); }
     }
   }
   return out;

@@ -27,6 +27,8 @@ constexpr double emulated_boot_seconds = 5.0, emulated_setup_seconds = 10.0;
 constexpr double unknown_job_seconds = 120.0;
 /// Until two of its reports in a row show an aggressor's level, and until it has ended.
 constexpr double level_seconds = 3.0;
+/// Until agent and trainer are on a machine that exists already, over a network of 40 MB/s.
+constexpr double travel_seconds = 4.0;
 
 /// Nodes of the neighbour that run on the victim's own cores. SMT siblings count as cores of their own.
 std::size_t nodes_on_victims_cores(const Placement& placement) {
@@ -64,7 +66,8 @@ double share_beside(const Placement& placement) {
 double cores_of_rank(const Placement& placement, const TenantPlacement& tenant) {
   const auto& node = tenant.nodes[0];
   const auto ranks = static_cast<double>(tenant.ranks_per_node);
-  double cores = static_cast<double>(node.cores.size());
+  double cores = placement.is_attached ? static_cast<double>(placement.guest.vcpus)
+                                       : static_cast<double>(node.cores.size());
   if (node.limits.cpu_cores) { cores = std::min(cores, *node.limits.cpu_cores); }
   double trainers = 0;
   for (const auto& other : placement.tenants) {
@@ -130,7 +133,9 @@ double boot_seconds(const Placement& placement, bool vm, bool emulated) {
   const double devices = vm ? boot_seconds_per_device * static_cast<double>(most_devices) : 0.0;
   // Emulated guests that boot on the same cores wait for each other.
   const double boots = vm && emulated ? 1.0 + static_cast<double>(nodes_on_victims_cores(placement)) : 1.0;
-  const double boot = vm ? (emulated ? emulated_boot_seconds : 5.0) : 0.5;
+  const double boot = placement.is_attached ? travel_seconds
+                      : vm                  ? (emulated ? emulated_boot_seconds : 5.0)
+                                            : 0.5;
   return boot * boots + devices;
 }
 

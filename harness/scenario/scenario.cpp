@@ -39,6 +39,18 @@ bool has_arm(const Scenario& scenario, const std::string& base) {
                      [&](const Arm& arm) { return arm.base == base; });
 }
 
+std::vector<AttachedMachine> attached_machines(const Scenario& scenario) {
+  std::vector<AttachedMachine> all;
+  for (const auto& arm : scenario.arms) {
+    for (const auto& machine : arm.attached) { add_once(all, machine); }
+  }
+  return all;
+}
+
+bool is_all_attached(const Scenario& scenario) {
+  return std::ranges::all_of(scenario.arms, [](const Arm& arm) { return !arm.attached.empty(); });
+}
+
 bool boots_mirrors_only(const Scenario& scenario) {
   const auto is_mirror = [](const Case& one) { return one.guest.is_mirror(); };
   return scenario.guest.is_mirror() &&

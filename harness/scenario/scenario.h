@@ -8,6 +8,7 @@
 
 #include "common/model/arm.h"
 #include "common/model/workload.h"
+#include "harness/scenario/attached_machine.h"
 #include "harness/scenario/host_list.h"
 #include "harness/scenario/isolation/neighbour.h"
 #include "results/statistics/sequential.h"
@@ -170,17 +171,19 @@ struct Price {
   std::string currency;
 };
 
-/// Where cases run: bare_metal, vm or bare_metal_shared, or a variant of one of them.
+/// Where cases run: bare_metal, vm or bare_metal_shared, machines that exist already, or a variant of one of
+/// them.
 struct Arm {
   std::string name;
-  std::string base;                    ///< bare_metal, vm or bare_metal_shared
+  std::string base;                    ///< bare_metal, vm, bare_metal_shared or attach
   std::string like;                    ///< the arm that it changes; empty: it is no variant
   std::vector<ArmChange> own_changes;  ///< against `like`
   std::vector<ArmChange> changes;      ///< against `base`
   std::optional<Price> price;
-  std::vector<Case> cases;                  ///< the scenario's, as they are in this arm
-  vmctl::NodeLimits neighbour_limits = {};  ///< where the scenario measures isolation
-  std::optional<Neighbour> neighbour = {};  ///< beside which its trials run
+  std::vector<Case> cases;                     ///< the scenario's, as they are in this arm
+  vmctl::NodeLimits neighbour_limits = {};     ///< where the scenario measures isolation
+  std::optional<Neighbour> neighbour = {};     ///< beside which its trials run
+  std::vector<AttachedMachine> attached = {};  ///< its nodes, in the order in which they are used
 
   ArmKey key() const {
     auto key = neighbour ? neighbour->key() : ArmKey();
@@ -240,6 +243,10 @@ struct Scenario {
 
 /// Whether an arm of the scenario is this one, or a variant of it.
 bool has_arm(const Scenario& scenario, const std::string& base);
+/// The machines of all arms, each once.
+std::vector<AttachedMachine> attached_machines(const Scenario& scenario);
+/// Whether all of its arms are of machines that exist already.
+bool is_all_attached(const Scenario& scenario);
 /// Whether no arm boots another image than the host's own packages.
 bool boots_mirrors_only(const Scenario& scenario);
 

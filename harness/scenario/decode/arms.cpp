@@ -10,6 +10,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/scenario/decode/attach.h"
 #include "harness/scenario/decode/devices.h"
 #include "harness/scenario/decode/guest.h"
 #include "harness/scenario/decode/workload.h"
@@ -62,7 +63,44 @@ struct Draft {
   YAML::Mark name_mark, like_mark;
   std::vector<ArmChange> changes;
   Layers layers;
+  std::vector<AttachedMachine> attached = {};  ///< then it is like no other arm
+  YAML::Mark attach_mark = {};
 };
+
+const About about_attach{
+    .text = "Machines that exist already, each a node, in the order in which cases use them"};
+
+void describe_attached_arm(Schema& schema, Diagnostics& unused) {
+  MapReader in({{}, &schema}, "arm", unused);
+  in.require("name");
+  in.require("attach");
+  in.name("name", {.text = "Name in tables", .example = "cloud"});
+  auto about = about_attach;
+  about.example = Schema::array({{{"launcher", Schema::array({"ssh", "-T", "user@vm1"})}}});
+  if (const auto field = in.child("attach", about)) { decode_attach(*field, "", unused); }
+  in.finish();
+}
+
+Draft decode_attached_arm(const Field& item, Diagnostics& diagnostics) {
+  Draft draft;
+  MapReader in(item, "arm", diagnostics);
+  in.require("name");
+  draft.name = in.name("name", {""}).value_or("");
+  draft.name_mark = draft.like_mark = in.mark("name");
+  draft.attach_mark = in.mark("attach");
+  for (const char* key : {"like", "guest", "devices", "workload", "neighbour"}) {
+    if (in.keys().contains(key) && in.has(key)) {
+      in.refuse(key,
+                "{}: an arm that attaches machines has only name and attach (a further arm may be like it)",
+                key);
+    }
+  }
+  if (const auto field = in.child("attach", about_attach)) {
+    draft.attached = decode_attach(*field, draft.name, diagnostics);
+  }
+  in.finish();
+  return draft;
+}
 
 void describe_variant(Schema& schema, Diagnostics& unused) {
   Schema variant;
@@ -98,10 +136,13 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
               {"additionalProperties", false},
               {"properties",
                {{"env", workload["properties"]["env"]}, {"threads", workload["properties"]["threads"]}}}};
-  schema = {{"anyOf", {{{"enum", base_arms}}, std::move(variant)}}};
+  Schema attached;
+  describe_attached_arm(attached, unused);
+  schema = {{"anyOf", {{{"enum", base_arms}}, std::move(variant), std::move(attached)}}};
 }
 
 Draft decode_variant(const Field& item, Diagnostics& diagnostics) {
+  if (item.node["attach"].IsDefined()) { return decode_attached_arm(item, diagnostics); }
   Draft draft;
   MapReader in(item, "arm", diagnostics);
   in.require("name");
@@ -154,7 +195,7 @@ class Resolver {
     variant.arm.like = draft.like;
     variant.arm.own_changes = draft.changes;
     std::vector<const Draft*> chain{&draft};
-    while (!contains(base_arms, chain.back()->like)) {
+    while (chain.back()->attached.empty() && !contains(base_arms, chain.back()->like)) {
       const auto found = by_name_.find(chain.back()->like);
       if (found == by_name_.end()) {
         refuse_unknown(*chain.back());
@@ -168,7 +209,10 @@ class Resolver {
       }
       chain.push_back(found->second);
     }
-    variant.arm.base = chain.back()->like;
+    const auto& last = *chain.back();
+    variant.arm.base = last.attached.empty() ? last.like : arm_attach;
+    variant.arm.attached = last.attached;
+    variant.attach_mark = last.attach_mark;
     refuse_keys_of_others(draft, variant.arm.base);
     for (auto one = chain.rbegin(); one != chain.rend(); ++one) {
       for (const auto& layer : (*one)->layers) { variant.layers.push_back(layer); }
@@ -259,8 +303,9 @@ std::vector<Variant> decode_arms(MapReader& in, Diagnostics& diagnostics) {
     const bool is_base = contains(base_arms, name);
     if (!item.node.IsMap() && !is_base) {
       const auto near = nearest_word(name, base_arms);
-      diagnostics.add(mark, "arms: '{}' is not allowed (allowed: {}, or {{name: …, like: …}}{})",
-                      excerpt(name), join(base_arms, ", "), near ? "; did you mean " + *near + "?" : "");
+      diagnostics.add(
+          mark, "arms: '{}' is not allowed (allowed: {}, {{name: …, like: …}} or {{name: …, attach: …}}{})",
+          excerpt(name), join(base_arms, ", "), near ? "; did you mean " + *near + "?" : "");
     } else if (item.node.IsMap() && is_base) {
       diagnostics.add(mark, "an arm named {} is always as the scenario says (give the variant another name)",
                       name);
@@ -300,7 +345,7 @@ void decode_prices(MapReader& in, std::vector<Variant>& variants, Diagnostics& d
   std::map<std::string, Price> by_arm;
   std::vector<std::string> names;  // those that run, and what they are like
   for (const auto& variant : variants) {
-    add_once(names, variant.arm.base);
+    if (variant.arm.attached.empty()) { add_once(names, variant.arm.base); }
     add_once(names, variant.arm.name);
   }
   for (const auto& [name, text] : texts) {

@@ -11,6 +11,7 @@ namespace virtrain::harness {
 struct Variant {
   Arm arm;  ///< without cases
   Layers layers;
+  YAML::Mark attach_mark = {};  ///< of the machines that it attaches
 };
 
 /// The scenario's `arms`; bare_metal and vm where there is none.

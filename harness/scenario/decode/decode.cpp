@@ -10,6 +10,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "harness/scenario/decode/arms.h"
+#include "harness/scenario/decode/attach.h"
 #include "harness/scenario/decode/devices.h"
 #include "harness/scenario/decode/guest.h"
 #include "harness/scenario/decode/hosts.h"
@@ -465,6 +466,7 @@ Scenario decode_document(const Field& document, bool large_sweeps,
   if (scenario.until && scenario.until->verdict && scenario.arms.size() < 2) {
     in.refuse("pairs", "until: verdict needs two arms to compare");
   }
+  if (!document.describes()) { check_attached(in, scenario, variants, diagnostics); }
   decode_times(in, scenario);
   check_extent(in, scenario);
   decode_expect(in, scenario, diagnostics);

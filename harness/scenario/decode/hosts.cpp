@@ -24,7 +24,7 @@ using vmctl::HostNetwork;
 using vmctl::HostNetworkKind;
 
 constexpr std::size_t most_words = 64;
-constexpr std::size_t most_word_bytes = 4096;
+constexpr std::size_t most_word_bytes = most_launcher_word_bytes;
 constexpr const char* name_form = "^[A-Za-z0-9._:@][A-Za-z0-9._:@-]{0,252}$";
 constexpr const char* name_rule =
     "a host's name or address as ssh takes it: letters, digits and '.', '_', ':', '@', '-', not first a '-', "
@@ -37,12 +37,6 @@ Schema example_hosts() {
     hosts.push_back({{"name", name}, {"network", {{"kind", "bridge"}, {"name", "br-data"}}}});
   }
   return hosts;
-}
-
-/// A word goes to a program as it is, and maybe on to the shell of another host.
-bool is_launcher_word(const std::string& word) {
-  return !word.empty() && word.size() <= most_word_bytes &&
-         std::ranges::all_of(word, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
 
 /// "{host}" without its quotes is a mapping.
@@ -337,6 +331,11 @@ std::vector<std::string> launcher_words(KnownLauncher launcher) {
       return {"sudo", "-n", "--", "virtrain-host"};
   }
   return {};
+}
+
+bool is_launcher_word(const std::string& word) {
+  return !word.empty() && word.size() <= most_launcher_word_bytes &&
+         std::ranges::all_of(word, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
 }
 
 bool is_host_name(const std::string& name) {

@@ -18,6 +18,10 @@ inline constexpr std::size_t most_host_name_bytes = 253;
 /// Where it stands in a launcher's word, the name of the host.
 inline constexpr const char* host_placeholder = "{host}";
 
+inline constexpr std::size_t most_launcher_word_bytes = 4096;
+/// Whether a word may go to a program as it is, and maybe on to the shell of another machine.
+bool is_launcher_word(const std::string& word);
+
 /// Launchers that have a name.
 VIRTRAIN_ENUM_CLASS(KnownLauncher, ssh, slurm, sudo)
 

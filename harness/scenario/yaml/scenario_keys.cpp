@@ -116,6 +116,7 @@ std::vector<std::string> arms_with(std::string_view key) {
                                   [&](std::string_view one) { return is_at_or_below(key, one); });
   if (of_vms) { return {arm_vm}; }
   if (is_at_or_below(key, "guest.network")) { return {arm_vm, arm_bare_metal}; }
+  if (is_at_or_below(key, "workload")) { return {arm_vm, arm_bare_metal, arm_bare_metal_shared, arm_attach}; }
   return {arm_vm, arm_bare_metal, arm_bare_metal_shared};
 }
 
