@@ -1,5 +1,6 @@
 #include "common/text/text.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -92,6 +93,11 @@ std::optional<std::string> nearest_word(std::string_view word, const std::vector
     return !word.empty() && (rest.starts_with('_') || rest.starts_with('-'));
   });
   return begun == known.end() ? std::nullopt : std::optional(*begun);
+}
+
+bool is_ipv4_address(const std::string& text) {
+  in_addr parsed{};
+  return ::inet_pton(AF_INET, text.c_str(), &parsed) == 1;
 }
 
 }  // namespace virtrain

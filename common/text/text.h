@@ -22,4 +22,7 @@ std::string line_value(std::string_view text, std::string_view name);
 /// The word of `known` nearest to `word`, if it is near enough to be a typing error.
 std::optional<std::string> nearest_word(std::string_view word, const std::vector<std::string>& known);
 
+/// Whether it is an address such as 192.0.2.7.
+bool is_ipv4_address(const std::string& text);
+
 }  // namespace virtrain

@@ -3,6 +3,8 @@
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/io_context.hpp>
 
+#include <chrono>
+
 #include "common/files/unique_fd.h"
 
 namespace virtrain::harness {
@@ -18,6 +20,9 @@ class Agent {
   /// `stream` is the coordinator's end: a virtio-serial port (`reconnects`: end of file means nobody is there
   /// yet or any more, and the next coordinator is awaited) or a socket (end of file ends the agent).
   Agent(asio::io_context& io, UniqueFd stream, bool reconnects);
+  /// Standard input and output, through whatever starts programs on this machine. A link that is cut is no
+  /// end of file here: once the coordinator has spoken, silence for longer than `silence` ends the agent.
+  Agent(asio::io_context& io, UniqueFd in, UniqueFd out, std::chrono::milliseconds silence);
   ~Agent();
 
   /// Serves one conversation after another; returns when a stream that does not reconnect has ended.
@@ -26,8 +31,9 @@ class Agent {
  private:
   class Conversation;
   asio::io_context& io_;
-  UniqueFd stream_;
+  UniqueFd stream_, out_;  ///< `out_` is not open where `stream_` is both
   bool reconnects_;
+  std::chrono::milliseconds silence_{0};  ///< 0: any
 };
 
 }  // namespace virtrain::harness

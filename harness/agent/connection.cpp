@@ -16,8 +16,9 @@ constexpr std::size_t queued_frames = 32;
 constexpr std::size_t posted_frame_bytes = 200;
 }  // namespace
 
-Connection::Connection(asio::io_context& io, UniqueFd stream)
-    : stream_(io, stream.release()), queue_(io, queued_frames) {
+Connection::Connection(asio::io_context& io, UniqueFd stream, UniqueFd out)
+    : stream_(io, stream.release()), out_(io), queue_(io, queued_frames) {
+  if (out) { out_.assign(out.release()); }
   ignore_broken_pipes();
 }
 
@@ -49,10 +50,10 @@ asio::awaitable<void> Connection::write_queued() {
   try {
     while (true) {
       std::string bytes = co_await queue_.async_receive(asio::use_awaitable);
-      co_await asio::async_write(stream_, asio::buffer(bytes), asio::use_awaitable);
+      co_await asio::async_write(this->out(), asio::buffer(bytes), asio::use_awaitable);
       for (; !posted_.empty(); posted_.pop_front()) {
         posted_bytes_ -= posted_.front().size() + posted_frame_bytes;
-        co_await asio::async_write(stream_, asio::buffer(posted_.front()), asio::use_awaitable);
+        co_await asio::async_write(this->out(), asio::buffer(posted_.front()), asio::use_awaitable);
       }
     }
   } catch (...) {
@@ -66,6 +67,7 @@ void Connection::close() {
   queue_.close();
   boost::system::error_code ignored;
   stream_.close(ignored);
+  if (out_.is_open()) { out_.close(ignored); }
 }
 
 }  // namespace virtrain::harness

@@ -18,12 +18,13 @@ namespace asio = boost::asio;
 /// Limit of the frames that were posted and not yet written.
 inline constexpr std::size_t max_posted_bytes = 4U << 20;
 
-/// Frames over one byte stream (socket, virtio-serial port). All calls from the io_context's one thread.
-/// Senders wait while the queue is full, so a flooding process is slowed down and never fills memory; who
-/// cannot wait posts, up to a limit.
+/// Frames over one byte stream (socket, virtio-serial port), or over one that comes and one that goes. All
+/// calls from the io_context's one thread. Senders wait while the queue is full, so a flooding process is
+/// slowed down and never fills memory; who cannot wait posts, up to a limit.
 class Connection {
  public:
-  Connection(asio::io_context& io, UniqueFd stream);
+  /// `out`: where frames go; not open: to `stream`, too.
+  Connection(asio::io_context& io, UniqueFd stream, UniqueFd out = {});
 
   /// Queues one frame for writing. Throws once the connection is closed.
   asio::awaitable<void> send(Frame frame);
@@ -40,7 +41,9 @@ class Connection {
   bool is_open() const { return stream_.is_open(); }
 
  private:
-  asio::posix::stream_descriptor stream_;
+  asio::posix::stream_descriptor& out() { return out_.is_open() ? out_ : stream_; }
+
+  asio::posix::stream_descriptor stream_, out_;
   asio::experimental::channel<void(boost::system::error_code, std::string)> queue_;
   std::deque<std::string> posted_;
   std::size_t posted_bytes_ = 0;

@@ -21,6 +21,7 @@
 #include "common/system/time.h"
 #include "common/text/cpu_list.h"
 #include "common/text/printable.h"
+#include "harness/agent/machine_report.h"
 #include "harness/agent/messages.h"
 #include "harness/agent/pci_report.h"
 #include "harness/agent/telemetry.h"
@@ -53,11 +54,13 @@ asio::awaitable<void> write_queued_of(std::shared_ptr<Connection> connection) {
 
 }  // namespace
 
-Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream)
+Agent::Conversation::Conversation(asio::io_context& io, UniqueFd stream, UniqueFd out,
+                                  std::chrono::milliseconds silence)
     : io_(io),
-      connection_(std::make_shared<Connection>(io, std::move(stream))),
+      connection_(std::make_shared<Connection>(io, std::move(stream), std::move(out))),
       child_signals_(io, SIGCHLD),
-      rsh_acceptor_(io, asio::local::stream_protocol(), rsh_socket_.take_listener().release()) {}
+      rsh_acceptor_(io, asio::local::stream_protocol(), rsh_socket_.take_listener().release()),
+      silence_(silence) {}
 
 void Agent::Conversation::spawn(asio::awaitable<void> task) {
   // A task that ends early (a closed pipe, a closed connection) needs no report. Some outlast the
@@ -69,6 +72,7 @@ asio::awaitable<void> Agent::Conversation::run() {
   spawn(write_queued_of(connection_));
   spawn(accept_rsh());
   spawn(reap());
+  if (silence_.count() > 0) { spawn(watch_silence()); }
   try {
     co_await connection_->send(make_frame("announce", 0));
     co_await serve_requests();
@@ -89,7 +93,25 @@ asio::awaitable<void> Agent::Conversation::run() {
 }
 
 asio::awaitable<void> Agent::Conversation::serve_requests() {
-  while (true) { co_await handle(co_await connection_->receive()); }
+  while (true) {
+    auto request = co_await connection_->receive();
+    last_heard_ns_ = monotonic_ns();
+    co_await handle(std::move(request));
+  }
+}
+
+asio::awaitable<void> Agent::Conversation::watch_silence() {
+  constexpr std::chrono::milliseconds period{250};
+  asio::steady_timer timer(io_);
+  while (!ended_) {
+    timer.expires_after(period);
+    co_await timer.async_wait(asio::use_awaitable);
+    const std::chrono::nanoseconds late = std::chrono::steady_clock::now() - timer.expiry();
+    // Where this machine itself stood still, what was said meanwhile is yet to be read.
+    if (last_heard_ns_ > 0 && late > period) { last_heard_ns_ += late.count(); }
+    const std::chrono::nanoseconds silent(monotonic_ns() - last_heard_ns_);
+    if (last_heard_ns_ > 0 && silent > silence_) { connection_->close(); }
+  }
 }
 
 asio::awaitable<void> Agent::Conversation::handle(Frame request) {
@@ -131,6 +153,8 @@ asio::awaitable<void> Agent::Conversation::dispatch(const std::string& type, Fra
   } else if (type == "pci_functions") {
     answer = make_frame("pci", id);
     answer->body = pci_report(vmctl::read_pci_functions("/"));
+  } else if (type == message::Machine::type) {
+    answer = message::frame_of(machine_report(), id);
   } else if (type == message::WriteFile::type) {
     const auto file = message::read<message::WriteFile>(request);
     write_file_atomically(file.path, request.body, static_cast<mode_t>(file.mode.value_or(0644)));

@@ -6,6 +6,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -20,7 +21,9 @@ namespace virtrain::harness {
 /// One coordinator's visit: all state that dies with it. Everything runs on the io_context's one thread.
 class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversation> {
  public:
-  Conversation(asio::io_context& io, UniqueFd stream);
+  /// `out`: where frames go; not open: to `stream`, too. `silence`: the longest of the coordinator; 0: any.
+  Conversation(asio::io_context& io, UniqueFd stream, UniqueFd out = {},
+               std::chrono::milliseconds silence = {});
   /// Serves requests until the stream ends or the coordinator breaks the protocol; then kills all
   /// descendants.
   asio::awaitable<void> run();
@@ -40,6 +43,7 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   using RshClient = std::shared_ptr<Connection>;
 
   asio::awaitable<void> serve_requests();
+  asio::awaitable<void> watch_silence();
   asio::awaitable<void> handle(Frame request);
   asio::awaitable<void> dispatch(const std::string& type, Frame& request);
 
@@ -68,6 +72,8 @@ class Agent::Conversation : public std::enable_shared_from_this<Agent::Conversat
   std::int64_t next_rsh_id_ = 1;
   std::int64_t telemetry_requests_ = 0;  ///< only the latest one is served
   bool ended_ = false;
+  const std::chrono::milliseconds silence_;
+  std::int64_t last_heard_ns_ = 0;  ///< 0: nothing yet
 };
 
 }  // namespace virtrain::harness

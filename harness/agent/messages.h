@@ -119,6 +119,21 @@ struct Reached {
   VIRTRAIN_FIELD(std::optional<std::string>, message, {}, .text = "Why not", .lenient = true);
 };
 
+/// The answer to `machine`: the hardware and networks of a node that exists already, as they look from inside
+/// it.
+struct Machine {
+  static constexpr const char* type = "machine";
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::optional<std::string>, identity, {},
+                 .text = "The same in all agents of one machine since its kernel started");
+  VIRTRAIN_FIELD(std::optional<bool>, is_guest, {}, .text = "Whether its processor says that it is virtual");
+  VIRTRAIN_FIELD(std::optional<std::string>, hypervisor, {}, .text = "Name that its hypervisor gives itself");
+  VIRTRAIN_FIELD(std::optional<std::string>, vendor, {}, .text = "Vendor of the system, by its firmware");
+  VIRTRAIN_FIELD(std::optional<std::string>, product, {}, .text = "Name of the system, by its firmware");
+  VIRTRAIN_FIELD(std::vector<std::string>, networks, {},
+                 .text = "An interface that is up and its IPv4 address each: eth0 192.0.2.7/24");
+};
+
 /// Readings of the node's counters are wanted, again and again.
 struct SampleTelemetry {
   static constexpr const char* type = "telemetry";

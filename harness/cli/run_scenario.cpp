@@ -20,6 +20,7 @@
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/hosts/at_once.h"
+#include "harness/hosts/attached_host.h"
 #include "harness/hosts/named_host.h"
 #include "harness/hosts/run_hosts.h"
 #include "harness/plan/host_shares.h"
@@ -202,8 +203,11 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   }
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
+  const auto machines = attached_machines(scenario);
+  const auto attached = attached_hosts(machines);
   if (hosts.size() == 1) {
     RunHosts only(first);
+    only.attach(machines, attached);
     run.outcome = run_experiment(only, scenario, plan, options.database, options.experiment);
   } else {
     RunHosts all(hosts);

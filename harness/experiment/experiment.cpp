@@ -115,10 +115,15 @@ asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec
   if (!co_await acquire(context, options)) { co_return false; }
   const auto facts = co_await context.hosts.ask(&RunHosts::fingerprints);
   require_one_mpi(facts);
-  const auto record = experiment_record(context.scenario, context.plan, options, context.experiment, facts);
+  auto record = experiment_record(context.scenario, context.plan, options, context.experiment, facts);
   for (auto [host, said] : facts) { context.boot_ids.insert(said["boot_id"]); }
   if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {
     context.mpi = mpi_dialect(found->second);
+  }
+  if (is_all_attached(context.scenario)) {  // its nodes are not of this host
+    record.fingerprint.clear();
+    record.boot_id.clear();
+    record.host_name = place_of(context.plan, {});
   }
   context.store.add_experiment(record);
   for (const auto& difference : differences_of(facts)) {

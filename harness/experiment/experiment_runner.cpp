@@ -86,7 +86,9 @@ results::Trial Runner::trial_record(const PlannedTrial& planned) const {
   if (uses_setting(first.workload, "batch_size")) { trial.batch_size = first.workload.batch_size; }
   if (uses_setting(first.workload, "precision")) { trial.precision = to_string(first.workload.precision); }
   if (!first.runs_job()) { trial.backend = to_string(first.workload.backend); }
-  if (!runs_in_vms(planned.base)) {
+  if (placement.is_attached) {
+    trial.virtualization.clear();  // until its machines have told it
+  } else if (!runs_in_vms(planned.base)) {
     trial.virtualization = to_string(Virtualization::none);
   } else if (context_.virtualization) {
     trial.virtualization = to_string(*context_.virtualization);

@@ -27,6 +27,7 @@ using vmctl::HostMode;
 /// The CPU trainer's bf16 needs AVX-512's instructions for it, which QEMU does not emulate.
 void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
                 std::vector<std::string>& reasons) {
+  if (is_all_attached(scenario)) { return; }
   const bool host_can = contains<std::string>(inventory.cpu_flags, "avx512_bf16");
   const bool guest_can = host_can && !expects_emulation(inventory);
   if (host_can && (guest_can || !has_arm(scenario, arm_vm))) { return; }

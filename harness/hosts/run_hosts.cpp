@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
+#include "common/text/text.h"
 #include "harness/hosts/at_once.h"
 
 namespace virtrain::harness {
@@ -26,6 +29,14 @@ RunHosts::RunHosts(Host& only) : hosts_{{"", {}, &only}} {}
 
 RunHosts::RunHosts(const std::vector<NamedHost>& hosts) {
   for (const auto& host : hosts) { hosts_.push_back({host.name, host.network, host.host.get()}); }
+}
+
+void RunHosts::attach(const std::vector<AttachedMachine>& machines,
+                      const std::vector<std::unique_ptr<AttachedHost>>& hosts) {
+  for (std::size_t i = 0; i < machines.size(); ++i) {
+    attached_.push_back({machines[i].name, {}, hosts[i].get()});
+    machines_.push_back(hosts[i].get());
+  }
 }
 
 Host& RunHosts::only() const {
@@ -60,6 +71,9 @@ auto RunHosts::of_node(NodeId node, const Argument&... argument) const {
 }
 
 RunHosts::Member& RunHosts::member(const std::string& name) {
+  for (auto& one : attached_) {
+    if (one.name == name) { return one; }
+  }
   const auto found = std::ranges::find(hosts_, name, &Member::name);
   if (found == hosts_.end()) {
     throw Error("ask a host of the run", ErrorCode::protocol, "there is no host '" + name + "'");
@@ -74,7 +88,47 @@ RunHosts::Place RunHosts::place_of(NodeId node) const {
 
 // --- the run
 
+template <typename Work>
+auto RunHosts::of_attached(Work&& work) const {
+  return at_once(attached_, [&](const Member& member) { return work(member, *member.host); });
+}
+
+void RunHosts::begin_attached(const RunSpec& run) {
+  std::vector<std::string> reasons;
+  std::mutex guard;
+  at_once(attached_, [&](const Member& member) {
+    try {
+      member.host->begin(run);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::interrupted) { throw; }
+      const std::scoped_lock lock(guard);
+      reasons.emplace_back(error.what());
+    }
+  });
+  constexpr const char* operation = "attach machines";
+  std::ranges::sort(reasons);
+  if (!reasons.empty()) { throw Error(operation, ErrorCode::host_unable, join(reasons, "\n")); }
+  std::vector<std::string> shared = machines_.empty() ? std::vector<std::string>() : machines_[0]->folders();
+  for (std::size_t i = 0; i < machines_.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (machines_[i]->identity() != machines_[j]->identity()) { continue; }
+      throw Error(
+          operation, ErrorCode::host_unable,
+          fmt::format("{} and {} are one machine: both have the same machine-id and boot id (attach each "
+                      "machine once)",
+                      attached_[j].name, attached_[i].name));
+    }
+    const auto theirs = machines_[i]->folders();
+    std::erase_if(shared, [&](const std::string& folder) { return !contains(theirs, folder); });
+  }
+  // mpirun names its folder once for all nodes.
+  for (auto* machine : machines_) {
+    machine->use_folder(shared.empty() ? machine->folders().front() : shared.front());
+  }
+}
+
 void RunHosts::begin(const RunSpec& run) {
+  begin_attached(run);
   if (hosts_.size() > 1) {
     auto networks =
         of_all([](const Member& member, Host& host) { return host.look_at_network(member.network); });
@@ -115,6 +169,7 @@ void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {
 
 void RunHosts::end(bool stored) {
   const bool alone = hosts_.size() == 1;
+  of_attached([stored](const Member&, Host& host) { host.end(stored); });
   of_all([&](const Member& member, Host& host) {
     try {
       host.end(stored);
@@ -159,7 +214,9 @@ ImageFacts RunHosts::make_image(const ImageSpec& spec) {
 
 void RunHosts::cancel() {
   is_cancelled_ = true;
-  for (const auto& member : hosts_) { member.host->cancel(); }
+  for (const auto* members : {&hosts_, &attached_}) {
+    for (const auto& member : *members) { member.host->cancel(); }
+  }
 }
 
 namespace {
@@ -238,7 +295,12 @@ ByHost<DeviceEvidence> RunHosts::watched() {
 
 NodeGroup RunHosts::plan_nodes(const NodeGroupSpec& spec) {
   std::vector<Member*> wanted;  // hosts that have nodes of it
-  for (auto& member : hosts_) {
+  std::vector<Member*> all;
+  for (auto* members : {&hosts_, &attached_}) {
+    for (auto& member : *members) { all.push_back(&member); }
+  }
+  for (auto* one : all) {
+    auto& member = *one;
     const bool has_nodes = std::ranges::any_of(spec.tenants, [&](const auto& tenant) {
       return std::ranges::any_of(tenant, [&](const NodeSpec& node) { return node.host == member.name; });
     });
@@ -325,7 +387,7 @@ std::vector<int> RunHosts::numa_nodes_of(const std::string& host, const std::vec
 }
 
 Removal RunHosts::remove(NodeGroupId group) {
-  const bool alone = hosts_.size() == 1;
+  const bool alone = hosts_.size() == 1 && attached_.empty();
   const auto parts = of_group(group, [alone](const Member& member, Host& host, NodeGroupId there) {
     Removal part;
     try {
@@ -335,7 +397,7 @@ Removal RunHosts::remove(NodeGroupId group) {
       part.left.emplace_back(error.what());
     }
     for (auto& words : part.left) {
-      if (!alone) { words.insert(0, member.name + ": "); }
+      if (!alone && !words.starts_with(member.name + ": ")) { words.insert(0, member.name + ": "); }
     }
     return part;
   });

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/hosts/attached_host.h"
 #include "harness/hosts/named_host.h"
 #include "harness/scenario/host_list.h"
 #include "vmctl/api/host.h"
@@ -26,13 +27,19 @@ class RunHosts {
   /// `hosts` in the order of their names; they outlive this.
   explicit RunHosts(const std::vector<NamedHost>& hosts);
 
+  /// Adds machines that exist already, which make one node each and are asked for nothing else; they outlive
+  /// this. Before the run begins.
+  void attach(const std::vector<AttachedMachine>& machines,
+              const std::vector<std::unique_ptr<AttachedHost>>& hosts);
+
   std::size_t size() const { return hosts_.size(); }
   /// Throws Error(host_unable) where there are several.
   vmctl::Host& only() const;
 
   // --- the run
 
-  /// Tells each host the others' ends of the networks between them.
+  /// Looks at attached machines, and tells each host the others' ends of the networks between them. Throws
+  /// Error(host_unable) for machines on which nothing can run, and for one that is there twice.
   void begin(const vmctl::RunSpec& run);
   /// In the order of the hosts, all or none.
   void acquire(const ByHost<std::vector<std::string>>& resources);
@@ -97,7 +104,13 @@ class RunHosts {
   Member& member(const std::string& name);
   Place place_of(vmctl::NodeId node) const;
 
+  void begin_attached(const vmctl::RunSpec& run);
+  template <typename Work>
+  auto of_attached(Work&& work) const;
+
   std::vector<Member> hosts_;
+  std::vector<Member> attached_;         ///< hosts of attached machines
+  std::vector<AttachedHost*> machines_;  ///< the same
   std::atomic<bool> is_cancelled_ = false;
   mutable std::mutex mutex_;
   std::vector<Place> nodes_;                ///< by NodeId, from 1

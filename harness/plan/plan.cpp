@@ -135,7 +135,7 @@ Placement place_on_machines(const Case& wanted, const Arm& arm) {
   std::size_t next = 0;
   for (const auto& tenant : wanted.tenants) {
     const auto t = out.tenants.size();
-    TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node};
+    TenantPlacement placed{tenant.name, tenant.workload, tenant.gpus_per_node, tenant.ranks_per_node, 1, {}};
     placed.threads_per_rank = threads_per_rank(tenant, wanted.guest);
     out.oversubscribed = out.oversubscribed || tenant.ranks_per_node > wanted.guest.vcpus;
     for (std::int64_t n = 0; n < tenant.nodes; ++n) {

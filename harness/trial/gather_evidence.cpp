@@ -14,7 +14,7 @@ NodeEvidence node_evidence(const LiveTrial& trial, const LiveTenant& tenant, con
   const auto& placed = *live.placement;
   auto seen = placed_evidence(placed, node.numa_nodes);
   seen.ranks = std::ssize(trial.placements_of(tenant, node)) * tenant.plan.ranks_per_node;
-  if (trial.is_shared()) { seen.host_name = live.report.hostname.value_or(""); }
+  if (trial.is_shared() || live.machine) { seen.host_name = live.report.hostname.value_or(""); }
   seen.boot_id = live.report.boot_id.value_or("");
   seen.has_own_kernel = live.made.has_own_kernel;
   seen.missing_devices = node.topology.missing;
@@ -57,6 +57,7 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial) {
 }
 
 asio::awaitable<void> ask_hosts(LiveTrial& trial) {
+  if (trial.placement.is_attached) { co_return; }  // their hosts are not ours to ask
   auto& hosts = trial.context.hosts;
   trial.watched = co_await hosts.ask(&RunHosts::watched);
   for (auto& tenant : trial.trainers()) {

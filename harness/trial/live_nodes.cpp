@@ -25,6 +25,23 @@ bool counts_itself(const vmctl::NodeFacts& made) {
   return made.network_medium == "shared_medium";
 }
 
+/// Bytes that an interface has received and sent, from a node's /proc/net/dev, which is there also where /sys
+/// is not: "  eth0: 1500 10 0 0 0 0 0 0 9000 12 …".
+std::pair<std::uint64_t, std::uint64_t> interface_counters(const std::string& text,
+                                                           const std::string& interface) {
+  constexpr std::size_t sent_field = 8;
+  const auto line = line_value(text, interface);
+  const auto fields = words_of(line);
+  const auto number = [&](std::size_t field) {
+    const auto value = fields.size() > field ? parse_integer(fields[field]) : std::nullopt;
+    if (!value || *value < 0) {
+      throw Error("read the network counters of " + interface, ErrorCode::protocol, "not a number");
+    }
+    return static_cast<std::uint64_t>(*value);
+  };
+  return {number(0), number(sent_field)};
+}
+
 asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string interface, std::string name) {
   const auto text = co_await agent.read_file("/sys/class/net/" + interface + "/statistics/" + name);
   const auto number = parse_integer(trim(text));
@@ -88,6 +105,7 @@ asio::awaitable<void> LiveNodes::boot() {
     node.started_ns = streams[n].started_ns;
     node.agent = std::make_shared<AgentClient>(context_.io, words_of_node(*node.placement),
                                                std::move(streams[n].agent));
+    node.agent->hears_of_us = placement_.is_attached;
     node.agent->waiting_time = [hosts = context_.hosts, id = node.made.id] { return hosts.waiting_time(id); };
   }
 }
@@ -157,6 +175,14 @@ asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveN
 
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
   auto counters = co_await node.looks->run(context.hosts.call(&RunHosts::counters, node.made.id));
+  if (node.machine) {
+    if (node.made.interface.empty()) { co_return counters; }
+    const auto text = co_await node.agent->read_file("/proc/net/dev");
+    const auto seen = interface_counters(text, node.made.interface);
+    counters.network_rx_bytes = seen.first;
+    counters.network_tx_bytes = seen.second;
+    co_return counters;
+  }
   if (counts_itself(node.made)) {
     counters.network_rx_bytes = co_await guest_counter(*node.agent, node.made.interface, "rx_bytes");
     counters.network_tx_bytes = co_await guest_counter(*node.agent, node.made.interface, "tx_bytes");

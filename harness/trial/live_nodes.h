@@ -3,6 +3,7 @@
 #include <boost/asio/awaitable.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ struct LiveNode {
   std::string domain_xml;                    ///< see vmctl::NodeStream
   std::int64_t started_ns = 0;
   double agent_ready_seconds = 0;
-  NodeReport report;  ///< of its agent
+  NodeReport report;                     ///< of its agent
+  std::optional<MachineReport> machine;  ///< of its agent, where the node is a machine that exists already
   std::shared_ptr<AgentClient> agent;
   std::shared_ptr<LooseCalls> looks;  ///< at its counters, of all nodes that are removed together
 };

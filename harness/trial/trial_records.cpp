@@ -17,6 +17,8 @@
 namespace virtrain::harness {
 namespace {
 
+/// The fact that a machine's virtualization is what it says of itself.
+constexpr const char* told_from_inside = "told_from_inside";
 constexpr double most_throughput = std::numeric_limits<double>::max();
 
 results::Node record_of(const LiveNode& live) {
@@ -42,6 +44,14 @@ results::Node record_of(const LiveNode& live) {
   record.clock_offset_ns = live.agent->clock().offset_ns;
   record.clock_uncertainty_ns = live.agent->clock().uncertainty_ns;
   for (const auto& [name, value] : live.report.facts) { record.fingerprint[name] = value; }
+  if (live.machine) {
+    record.fingerprint[told_from_inside] = "yes";
+    const auto add = [&](const char* name, const std::string& value) {
+      if (!value.empty()) { record.fingerprint[name] = value; }
+    };
+    add("hypervisor", live.machine->hypervisor);
+    add("product", std::string(trim(live.machine->vendor + " " + live.machine->product)));
+  }
   if (!made.network_medium.empty()) { record.fingerprint["network_medium"] = made.network_medium; }
   return record;
 }

@@ -10,6 +10,7 @@
 #include "common/system/time.h"
 #include "common/text/units.h"
 #include "harness/job/programs.h"
+#include "harness/trial/attached_nodes.h"
 #include "harness/trial/gather_evidence.h"
 #include "harness/trial/node_setup.h"
 #include "harness/trial/together.h"
@@ -128,6 +129,7 @@ asio::awaitable<void> TrialRun::bring_up(LiveNodes& nodes) {
   co_await nodes.boot();
   enter("agent");
   co_await nodes.reach_agents();
+  if (trial_.placement.is_attached) { co_await look_at_machines(trial_, nodes); }
 }
 
 void TrialRun::take_nodes(LiveNodes& nodes) {
@@ -193,7 +195,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                          .interface = made.interface,
                          .address = made.address,
                          .placed = std::ssize(trial_.placements_of(tenant, node)),
-                         .has_own_name = !trial_.is_shared(),
+                         .has_own_name = !trial_.is_shared() && !node.live.machine,
                          .reported_name = node.live.report.hostname.value_or("")});
   }
   if (!tenant.trains()) {
@@ -268,8 +270,10 @@ asio::awaitable<void> TrialRun::barrier() {
     }
   }
   co_await read_first_counters(trial_);
-  const auto addresses = device_addresses(trial_.placement);
-  co_await context.hosts.ask(&RunHosts::watch_devices, addresses);
+  if (!trial_.placement.is_attached) {
+    const auto addresses = device_addresses(trial_.placement);
+    co_await context.hosts.ask(&RunHosts::watch_devices, addresses);
+  }
   for (auto& tenant : trial_.tenants) {
     if (tenant.stress) { co_await tenant.stress->reach_level(std::min(level_deadline, time_left())); }
   }

@@ -128,6 +128,11 @@ std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const Ar
   const std::string candidate = has_run(ran, arm_vm) || !shared ? arm_vm : arm_bare_metal_shared;
   const bool both = has_run(ran, baseline) && has_run(ran, candidate) && baseline != candidate;
   if (both) { pairs.emplace_back(baseline, candidate); }
+  const std::string here = has_run(ran, baseline) ? baseline : has_run(ran, candidate) ? candidate : "";
+  for (const auto& name : ran) {
+    if (here.empty() || !is_attached(records, name) || !known_arm(records, name)->like.empty()) { continue; }
+    pairs.emplace_back(here, name);
+  }
   for (const auto& name : ran) {
     const auto* record = known_arm(records, name);
     if (record == nullptr || record->like.empty()) { continue; }
@@ -175,6 +180,25 @@ bool same_base(const ArmRecords& records, const std::string& baseline, const std
   const auto* ours = known_arm(records, baseline);
   const auto* theirs = known_arm(records, candidate);
   return ours != nullptr && theirs != nullptr && !ours->base.empty() && ours->base == theirs->base;
+}
+
+bool is_attached(const ArmRecords& records, const std::string& arm) {
+  const auto* record = known_arm(records, arm);
+  return record != nullptr && record->base == arm_attach;
+}
+
+bool are_of_other_machines(const ArmRecords& records, const std::string& baseline,
+                           const std::string& candidate) {
+  if (!is_attached(records, baseline) && !is_attached(records, candidate)) { return false; }
+  const auto root_of = [&](const std::string& arm) {
+    std::string root = arm;
+    nearest_like(records, arm, [&](const std::string& name) {
+      root = name;
+      return false;
+    });
+    return root;
+  };
+  return root_of(baseline) != root_of(candidate);
 }
 
 }  // namespace virtrain::results

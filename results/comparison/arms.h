@@ -21,7 +21,7 @@ struct Price {
 /// An arm as the plan of its experiment has it. Of imported arms only the name is known.
 struct ArmRecord {
   std::string name = {};
-  std::string base = {};                            ///< bare_metal, vm or bare_metal_shared
+  std::string base = {};                            ///< bare_metal, vm, bare_metal_shared or attach
   std::string like = {};                            ///< the arm of which it is a variant; empty: of none
   std::map<std::string, std::string> changes = {};  ///< against its base: "guest.pinning" to "none"
   std::optional<Price> price = {};
@@ -43,8 +43,9 @@ std::string nearest_like(const ArmRecords& records, std::string name,
 /// Which arms a comparison is of where nobody says: baseline and candidate.
 using ArmPair = std::pair<std::string, std::string>;
 /// vm against bare_metal where both ran, and each variant against the arm that it is like, or where that did
-/// not run the next one on the way to its base. Where only variants of one arm ran, each against the
-/// first of the plan. Never empty. `ran` in the order they were first run.
+/// not run the next one on the way to its base; an arm of attached machines against bare_metal, else vm.
+/// Where only variants of one arm ran, each against the first of the plan. Never empty. `ran` in the order
+/// they were first run.
 std::vector<ArmPair> default_pairs(const std::vector<std::string>& ran, const ArmRecords& records);
 
 /// The keys that two arms set differently on purpose.
@@ -52,5 +53,10 @@ std::set<std::string> changed_keys(const ArmRecords& records, const std::string&
                                    const std::string& candidate);
 /// Whether the arms run on the same thing: both in VMs, or both on bare metal in the same way.
 bool same_base(const ArmRecords& records, const std::string& baseline, const std::string& candidate);
+/// Whether the arm's nodes are machines that existed already.
+bool is_attached(const ArmRecords& records, const std::string& arm);
+/// Whether one of the arms attaches machines, and the other runs elsewhere.
+bool are_of_other_machines(const ArmRecords& records, const std::string& baseline,
+                           const std::string& candidate);
 
 }  // namespace virtrain::results

@@ -379,7 +379,9 @@ class Comparer {
         if (!usable(*row)) { continue; }
         kinds.insert(row->virtualization);
         is_emulated = is_emulated || is_emulation(row->virtualization);
-        result.published = result.published || row->virtualization.empty();
+        // An attached machine may have a hypervisor that has no word here.
+        const bool is_unknown = row->virtualization.empty() && !is_attached(arms_, row->arm);
+        result.published = result.published || is_unknown;
       }
     }
     const auto& [ours, theirs] = std::pair(baseline.selector.arm, candidate.selector.arm);
@@ -393,6 +395,7 @@ class Comparer {
     for (const auto& [sides, count] : facts) {
       for (const auto* side : {sides.first, sides.second}) {
         if (side == nullptr) { continue; }
+        result.told_from_inside = result.told_from_inside || side->contains("told_from_inside");
         const auto differ = side->find("host.hosts_differ");
         if (differ != side->end()) {
           result.hosts_differ.insert(differ->second.begin(), differ->second.end());
@@ -401,7 +404,10 @@ class Comparer {
     }
     result.differences =
         differences(facts, same_base(arms_, ours, theirs), changed_keys(arms_, ours, theirs));
-    if (!by_arm_ && ours == theirs) { read_as_change(result.differences, request_.changed); }
+    result.between_machines = are_of_other_machines(arms_, ours, theirs);
+    if (result.between_machines || (!by_arm_ && ours == theirs)) {
+      read_as_change(result.differences, request_.changed);
+    }
     if (!result.test) { return; }
     result.verdict = result.test->verdict;
     result.reason = result.test->reason;

@@ -119,6 +119,8 @@ struct CaseComparison {
   Verdict verdict = Verdict::inconclusive;
   /// too_few_pairs, too_few_runs, too_few_sessions, pooled_looks, no_data, emulated, differs or empty
   std::string reason = {};
+  bool between_machines = false;  ///< an arm's nodes are machines that the other's are not
+  bool told_from_inside = false;  ///< machines told what is virtual there, and their hosts were not asked
   std::set<std::string> hosts_differ = {};  ///< fields in which the hosts of its runs are not alike
   std::vector<std::string> flags = {};  ///< words for programs: zero_variance, emulated, unpaired_left_out, …
   std::vector<std::string> notes = {};  ///< sentences for people

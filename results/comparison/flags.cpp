@@ -49,6 +49,11 @@ void add_flags(CaseComparison& result, bool predicts) {
           "the hosts of its runs are not alike: {}; both arms had the same hosts, but what the slowest "
           "of them does all wait for",
           join(std::vector<std::string>(result.hosts_differ.begin(), result.hosts_differ.end()), ", ")));
+  add(result.between_machines, "between_machines",
+      "the arms ran on different machines: the ratio is of these machines, and virtualization is only one of "
+      "the things in which they may differ");
+  add(result.told_from_inside, "told_from_inside",
+      "attached machines said themselves what is virtual there; it was not seen from their hosts");
   add(result.forced, "forced",
       "the verdict was forced (--force) although properties differ that must be equal");
   std::vector<std::string> changed;

@@ -128,7 +128,7 @@ asio::awaitable<void> AgentClient::watch_silence() {
     if (silent > silence_limit) {
       lose(fmt::format("the agent has been silent for {:.0f} s",
                        std::chrono::duration<double>(silent).count()));
-    } else if (silent > ping_period) {
+    } else if (hears_of_us || silent > ping_period) {
       // Not awaited: where the agent takes nothing any more, sending would wait for ever. The pong has nobody
       // waiting; hearing it is enough.
       post(make_frame("ping", next_id_++));
@@ -310,6 +310,11 @@ asio::awaitable<void> AgentClient::write_file(std::string path, std::string cont
   const message::WriteFile file{std::move(path), mode};
   Frame frame = message::frame_of(file, 0, std::move(content));
   co_await request(std::move(frame), request_deadline);
+}
+
+asio::awaitable<MachineReport> AgentClient::machine() {
+  const Frame answer = co_await request(make_frame(message::Machine::type, 0), request_deadline);
+  co_return checked_machine(message::read<message::Machine>(answer));
 }
 
 asio::awaitable<std::optional<std::string>> AgentClient::unreachable(std::string address,

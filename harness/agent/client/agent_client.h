@@ -63,6 +63,8 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   asio::awaitable<void> write_file(std::string path, std::string content, int mode = 0644);
   /// The node's PCI functions, as far as pci_report.h tells of them.
   asio::awaitable<std::vector<vmctl::PciFunction>> pci_functions();
+  /// The node's hardware and networks, of one that exists already.
+  asio::awaitable<MachineReport> machine();
   /// Whether `address` answers this node within the deadline; if not, why.
   asio::awaitable<std::optional<std::string>> unreachable(std::string address,
                                                           std::chrono::milliseconds deadline);
@@ -77,6 +79,8 @@ class AgentClient : public std::enable_shared_from_this<AgentClient> {
   std::function<void(const std::map<std::string, double>& readings, std::int64_t t_ns)> on_telemetry;
   std::function<void(const std::string& reason)> on_lost;
 
+  /// Whether it is told once a second that somebody is there, whatever it says itself.
+  bool hears_of_us = false;
   /// Waiting time of its node, as this host sees it; deadlines and the limit of silence leave this time out.
   WaitingTime waiting_time;
 

@@ -8,6 +8,9 @@
 #include "common/error.h"
 #include "common/text/described_json.h"
 #include "common/text/printable.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -62,6 +65,45 @@ NodeReport checked_facts(const json& facts) {
     throw refused(what_is_read, "{}", refusal);
   }
   return report;
+}
+
+MachineReport checked_machine(const message::Machine& said) {
+  constexpr const char* what_is_read = "machine";
+  constexpr std::size_t most_networks = 256, most_bytes = 200;
+  const auto shown = [](const std::optional<std::string>& text) {
+    return printable(text.value_or("").substr(0, most_bytes));
+  };
+  if (said.networks.size() > most_networks) {
+    throw refused(what_is_read, "{} networks, at most {}", said.networks.size(), most_networks);
+  }
+  MachineReport report{shown(said.identity), said.is_guest, shown(said.hypervisor), shown(said.vendor),
+                       shown(said.product)};
+  for (const auto& text : said.networks) {
+    const auto words = split(text, ' ');
+    const auto parts = words.size() == 2 ? split(words[1], '/') : std::vector<std::string>();
+    const auto prefix = parts.size() == 2 ? parse_integer(parts[1]) : std::nullopt;
+    const auto fits = [](char c) {
+      return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_' || c == '@';
+    };
+    constexpr std::size_t longest_name = 15;
+    const bool is_one = prefix && *prefix >= 0 && *prefix <= 32 && is_ipv4_address(parts[0]) &&
+                        !words[0].empty() && words[0].size() <= longest_name &&
+                        std::ranges::all_of(words[0], fits);
+    if (!is_one) { throw refused(what_is_read, "'{}' is not a network", excerpt(text)); }
+    report.networks.push_back({words[0], parts[0], static_cast<int>(*prefix)});
+  }
+  return report;
+}
+
+std::optional<Virtualization> virtualization_of(const MachineReport& machine) {
+  if (!machine.is_guest) { return std::nullopt; }
+  if (!*machine.is_guest) { return Virtualization::none; }
+  // Whether KVM itself was nested does not show from inside.
+  static const std::map<std::string, Virtualization> names{{"KVMKVMKVM", Virtualization::kvm},
+                                                           {"Linux KVM Hv", Virtualization::kvm},
+                                                           {"TCGTCGTCGTCG", Virtualization::tcg}};
+  const auto known = names.find(machine.hypervisor);
+  return known == names.end() ? std::nullopt : std::optional(known->second);
 }
 
 std::map<std::string, double> checked_readings(const json& values) {

@@ -6,8 +6,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/model/described.h"
+#include "common/model/virtualization.h"
+#include "harness/agent/messages.h"
 
 namespace virtrain::harness {
 
@@ -30,6 +33,27 @@ struct NodeReport {
 /// Error(protocol) on anything else: odd names, lists and objects, too many or too long, a field of
 /// NodeReport of another type.
 NodeReport checked_facts(const nlohmann::json& facts);
+
+/// An interface of a machine with its IPv4 address.
+struct MachineNetwork {
+  std::string interface, address;
+  int prefix = 0;
+};
+
+/// A report on a machine that exists already; what it did not say is empty.
+struct MachineReport {
+  std::string identity = {};
+  std::optional<bool> is_guest = {};
+  std::string hypervisor = {}, vendor = {}, product = {};
+  std::vector<MachineNetwork> networks = {};
+};
+
+/// Throws Error(protocol) on networks that are none, and too many.
+MachineReport checked_machine(const message::Machine& said);
+
+/// The virtualization below a machine, by its own word, which its host was not asked for; nothing where it
+/// does not say, or names a hypervisor that is none of ours.
+std::optional<Virtualization> virtualization_of(const MachineReport& machine);
 
 /// Readings of a telemetry message by metric. Throws Error(protocol) on odd names and on values that are no
 /// numbers, or too many.

@@ -74,6 +74,14 @@ void check_case(const Case& wanted, const Arm& arm, const YAML::Mark& mark, Diag
                       arm.name, excerpt(wanted.name));
       return;
     }
+    if (tenant.workload.job) {
+      diagnostics.add(
+          mark,
+          "arm {} attaches machines, to which the built-in trainer travels only, and case {} has a "
+          "workload.command",
+          arm.name, excerpt(wanted.name));
+      return;
+    }
     if (!vmctl::limits_text(tenant.limits).empty()) {
       diagnostics.add(mark,
                       "arm {} attaches machines, whose nodes cannot be limited (case {}: remove limits)",

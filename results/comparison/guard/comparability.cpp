@@ -66,6 +66,7 @@ constexpr std::array fact_rules = {
     FieldRule{"command_line", informative, "the kernel's options; those that matter have rows of their own"},
     FieldRule{"product", informative, "the machine's name says less than its parts"},
     FieldRule{"hypervisor", informative, "it is what is measured"},
+    FieldRule{"told_from_inside", informative, "its own host was not asked"},
     FieldRule{"qemu", informative, "it is part of what is measured"},
     FieldRule{"libvirt", informative, "it only starts and stops"},
     FieldRule{"temperature", informative, "it differs at every start"},

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "harness/hosts/travel_bundle.h"
+#include "harness/scenario/attached_machine.h"
+#include "vmctl/api/host.h"
+
+namespace virtrain::harness {
+
+/// The things that the attached machines of a run have in common.
+struct AttachedRun {
+  std::string folder_name;  ///< of the programs on each of them; nobody can foresee it
+  std::once_flag packed = {};
+  TravelBundle bundle = {};
+};
+
+/// A machine that somebody else made, as a host that makes one node: itself. Its launcher starts a shell
+/// there for each node, to which agent and programs are copied; all of it goes when the node is removed, or
+/// by itself when either side is killed. Nothing else of that machine is looked at or changed, and what only
+/// its host could tell is empty.
+class AttachedHost : public vmctl::Host {
+ public:
+  /// The folder in which programs will lie there, by the machine's own preference.
+  virtual std::vector<std::string> folders() const = 0;
+  virtual void use_folder(const std::string& above) = 0;
+  /// Which machine it is; two with the same identity are one.
+  virtual const std::string& identity() const = 0;
+};
+
+/// Nothing is started yet; RunHosts::begin() looks at the machines.
+std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<AttachedMachine>& machines);
+
+}  // namespace virtrain::harness

@@ -1,0 +1,108 @@
+// Shells of machines that exist already: what they are told, and what is read of them. The scripts run in
+// this machine's own sh.
+
+#include "harness/hosts/attach_script.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
+
+namespace virtrain::harness {
+namespace {
+
+using test::Contains;
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t mib = 1 << 20;
+
+FarMachine fit_machine() {
+  return parse_probe({"proc yes", "architecture x86_64", "kernel 5.10.0", "system Linux", "libc musl libc",
+                      "identity 11 22", "folder 4096 no /tmp", "folder 2048000 yes /var/tmp",
+                      "folder 9 yes /dev/shm"});
+}
+
+CommandResult sh(const std::string& script) {
+  CommandOptions options;
+  options.input = script;
+  return run_command({"sh"}, options);
+}
+
+TEST_CASE(
+    "ssh is told to ask for no password, whatever the launcher says, and other launchers are as they are") {
+  const auto words = attach_words({"/usr/bin/ssh", "-T", "-o", "BatchMode=no", "vm1"});
+  CHECK(words[2] == "BatchMode=yes");  // ssh takes the first
+  CHECK(words.back() == "sh");
+  CHECK(attach_words({"kubectl", "exec", "-i", "pod/v", "--"}) ==
+        std::vector<std::string>{"kubectl", "exec", "-i", "pod/v", "--", "sh"});
+  CHECK(asks_for_password("me@vm1: Permission denied (publickey,password)."));
+  CHECK(asks_for_password("sudo: a terminal is required to read the password"));
+  CHECK_FALSE(asks_for_password("ssh: connect to host vm1 port 22: Connection refused"));
+}
+
+TEST_CASE("a machine is refused in words where the programs cannot run there") {
+  CHECK(why_unfit(fit_machine(), "x86_64", 100 * mib) == "");
+  CHECK(fit_folders(fit_machine(), 100 * mib) == std::vector<std::string>{"/var/tmp"});
+  CHECK_THAT(why_unfit(fit_machine(), "aarch64", 1),
+             Contains("its architecture is x86_64, and this build's"));
+  CHECK_THAT(why_unfit(fit_machine(), "x86_64", 1ULL << 40),
+             Contains("/tmp is mounted noexec, /var/tmp has 1.95GiB"));
+  auto machine = fit_machine();
+  machine.has_terminal = true;
+  CHECK_THAT(why_unfit(machine, "x86_64", 1), Contains("terminal, which changes bytes"));
+  machine = fit_machine();
+  machine.missing = {"tar", "gzip"};
+  CHECK_THAT(why_unfit(machine, "x86_64", 1), Contains("it lacks tar, gzip"));
+  machine = fit_machine();
+  machine.has_proc = false;
+  CHECK_THAT(why_unfit(machine, "x86_64", 1), Contains("no /proc"));
+  machine.system = "Darwin";
+  CHECK_THAT(why_unfit(machine, "x86_64", 1), Contains("it runs Darwin"));
+}
+
+TEST_CASE("what a shell says is bounded, and folders with odd names are not used") {
+  const auto machine = parse_probe({"folder 10 yes /tmp/a b", "folder 10 yes /tmp/$(x)", "folder x yes /tmp",
+                                    "folder 5", "kernel " + std::string(10'000, 'k'), "odd", ""});
+  CHECK(machine.folders.empty());
+  CHECK(machine.kernel.size() <= 200);
+}
+
+TEST_CASE("this machine's sh describes it") {
+  const auto told = sh(probe_script("n1"));
+  const auto lines = split(told.out, '\n');
+  const auto begin = std::ranges::find(lines, begin_line("n1"));
+  const auto end = std::ranges::find(lines, end_line("n1"));
+  REQUIRE(begin < end);
+  const auto machine = parse_probe({begin + 1, end});
+  CHECK(machine.system == "Linux");
+  CHECK(machine.has_proc);
+  CHECK_FALSE(machine.has_terminal);
+  CHECK(machine.missing.empty());
+  CHECK_FALSE(machine.folders.empty());
+  CHECK_FALSE(machine.identity.empty());
+}
+
+TEST_CASE("bytes that do not arrive whole leave nothing, and a clean-up ends what is left") {
+  const TemporaryFolder above;
+  const auto folder = (above.path / "virtrain-1").string();
+  StartScript script{"n2", folder, 1000, std::string(64, '0'), {"X=1"}, 1000};
+  const auto told = sh(start_script(script) + "not an archive");
+  CHECK_THAT(told.out, Contains("virtrain-has-failed n2 the programs did not arrive") &&
+                           Contains("virtrain-is-gone n2"));
+  CHECK_FALSE(fs::exists(folder));
+
+  fs::create_directories(fs::path(folder) / "bin");
+  CommandOptions options;
+  options.input = "VIRTRAIN_BUNDLE=" + folder + " sleep 1000 & echo $!\n" + clean_script("n3", folder);
+  const auto cleaned = run_command({"sh"}, options);
+  CHECK_THAT(cleaned.out, Contains("virtrain-is-gone n3"));
+  CHECK_FALSE(fs::exists(folder));
+  const auto pid = std::string(trim(split(cleaned.out, '\n')[0]));
+  CHECK_FALSE(fs::exists("/proc/" + pid + "/exe"));
+}
+
+}  // namespace
+}  // namespace virtrain::harness

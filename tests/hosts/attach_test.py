@@ -1,0 +1,230 @@
+#!/usr/bin/python3
+"""Machines that exist already, reached over ssh as a user without rights and through a chroot that has busybox and nothing else: they
+train, and no file stays there, also where one end is killed."""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+import unittest
+
+os.environ["TMPDIR"] = "/var/tmp"  # each machine has a /tmp of its own
+
+import rig as rigs  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
+WORK = {"batch_size": 2, "image_size": 33, "warmup_steps": 0, "steps": 2, "display_every": 1}
+UNABLE, FAILED = 4, 6
+RIG = None
+BOX = None
+
+
+def setUpModule():
+    global RIG, BOX
+    if shutil.which("busybox") is None:
+        raise unittest.SkipTest("busybox-static is not installed")
+    RIG = unittest.enterModuleContext(rigs.Rig(2))
+    for host in RIG.hosts:
+        host.sh("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
+        own = host.folder / "machine-id"
+        own.write_text(f"{host.number:032x}\n")
+        host.sh("mount", "--bind", own, "/etc/machine-id")
+    BOX = make_box(RIG.folder / "box")
+
+
+def make_box(box):
+    """A root folder that has busybox, /proc and a few devices, and none of our libraries."""
+    for name in ("bin", "tmp", "proc", "dev", "etc"):
+        (box / name).mkdir(parents=True)
+    (box / "tmp").chmod(0o1777)
+    shutil.copy(shutil.which("busybox"), box / "bin/busybox")
+    for name in subprocess.run([box / "bin/busybox", "--list"], text=True, capture_output=True, check=True).stdout.split():
+        if name != "busybox":
+            (box / "bin" / name).symlink_to("busybox")
+    (box / "etc/machine-id").write_text("b" * 32 + "\n")
+    for name in ("null", "zero", "urandom"):
+        (box / "dev" / name).touch()
+        RIG.coordinator.sh("mount", "--bind", f"/dev/{name}", box / "dev" / name)
+    RIG.coordinator.sh("mount", "-t", "proc", "proc", box / "proc")
+    return box
+
+
+def files(host=None):
+    """All paths where something could be left."""
+    places = ["/tmp", "/run", "/dev/shm", "/var/tmp"]
+    if host is None:
+        return set(RIG.coordinator.sh("find", BOX, "-path", BOX / "proc", "-prune", "-o", "-print").splitlines())
+    found = host.sh("find", *places, "-path", RIG.folder, "-prune", "-o", "-print").splitlines()
+    return {path for path in found if "/virtrain-bundle-" not in path and not path.startswith("/run/virtrain")}
+
+
+def processes(host):
+    """Programs of ours there."""
+    return [pid for pid in host.processes() if "virtrain" in " ".join(rigs.command_of(pid)) and rigs.name_of(pid) != "sshd"]
+
+
+def machine(name, user="worker", **more):
+    return {"launcher": ["ssh", "-T", f"{user}@{name}"], **more}
+
+
+def scenario(file, arms, nodes=1, pairs=1, **work):
+    path = RIG.folder / file
+    path.write_text(json.dumps({
+        "name": "attached", "workload": {**WORK, **work}, "guest": {"vcpus": 1, "memory": "512MiB"}, "pairs": pairs, "arms": arms,
+        "cases": [{"name": "c", "tenants": [{"nodes": nodes}]}], "oversubscribe": True}))
+    return path
+
+
+def environment(database):
+    return {**os.environ, "VIRTRAIN_DB": str(RIG.folder / database), "XDG_STATE_HOME": str(RIG.folder / "state")}
+
+
+def virtrain(database, *arguments):
+    return RIG.run(BUILD / "virtrain", *arguments, env=environment(database), timeout=120)
+
+
+def trials(database):
+    with contextlib.closing(sqlite3.connect(RIG.folder / database)) as db:
+        return db.execute("select arm, status, valid, virtualization, coalesce(failure_reason, invalid_reason, '') from trial order by trial_order").fetchall()
+
+
+@contextlib.contextmanager
+def running(database, *arguments):
+    words = RIG.coordinator.words(BUILD / "virtrain", *arguments)
+    with subprocess.Popen(words, env=environment(database), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as run:
+        try:
+            yield run
+        finally:
+            run.kill()
+
+
+class Attach(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.before = [files(host) for host in RIG.hosts] + [files()]
+
+    def tearDown(self):
+        def is_clean():
+            return [files(host) for host in RIG.hosts] + [files()] == self.before and not any(processes(host) for host in RIG.hosts)
+        try:
+            rigs.wait_for(is_clean, "nothing left", 20)
+        except AssertionError:
+            now = [files(host) for host in RIG.hosts] + [files()]
+            self.assertEqual([sorted(after ^ before) for after, before in zip(now, self.before)], [[], [], []])
+            self.assertEqual([[rigs.command_of(pid) for pid in processes(host)] for host in RIG.hosts], [[], []])
+
+    def test_two_clouds_and_a_box_without_our_libraries(self):
+        arms = [{"name": "cloud", "attach": [machine("gpu-a")]}, {"name": "box", "attach": [{"launcher": ["chroot", str(BOX)]}]}]
+        done = virtrain("one.db", "run", scenario("one.yaml", arms, pairs=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = trials("one.db")
+        self.assertEqual([(arm, status, valid) for arm, status, valid, _, _ in rows],
+                         [("cloud", "finished", 1), ("box", "finished", 1), ("box", "finished", 1), ("cloud", "finished", 1)], rows)
+        compared = json.loads(virtrain("one.db", "compare", "--format", "json").stdout)
+        self.assertEqual([(one["baseline"], one["candidate"]) for one in compared], [("cloud", "box")])
+        self.assertIn("between_machines", compared[0]["flags"])
+        self.assertIn("told_from_inside", compared[0]["flags"])
+
+    def test_two_nodes_talk_over_the_network_that_they_share(self):
+        arms = [{"name": "pair", "attach": [machine("gpu-a", address="10.90.0.1"), machine("gpu-b", address="10.90.0.2")]}]
+        done = virtrain("two.db", "run", scenario("two.yaml", arms, nodes=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row[:3] for row in trials("two.db")], [("pair", "finished", 1)], trials("two.db"))
+        with contextlib.closing(sqlite3.connect(RIG.folder / "two.db")) as db:
+            self.assertEqual(db.execute("select distinct transport from transport").fetchall(), [("tcp",)])
+            self.assertEqual(db.execute("select hostname from node order by name").fetchall(), [("gpu-a",), ("gpu-b",)])
+
+    def test_kills_of_either_end_fail_one_trial_each(self):
+        host = RIG.host("gpu-a")
+        path = scenario("kills.yaml", [{"name": "cloud", "attach": [machine("gpu-a")]}], pairs=4, steps=60)
+        with running("kills.db", "run", path) as run:
+            for trial, victim in enumerate(["agent", "shell", "launcher"], 1):
+                rigs.wait_for(lambda n=trial: is_running("kills.db", n) and host_agent(host), f"trial {trial} runs", 40)
+                if victim == "agent":
+                    os.kill(host_agent(host), signal.SIGKILL)
+                elif victim == "shell":
+                    os.kill(parent_of(host_agent(host)), signal.SIGKILL)
+                else:
+                    os.kill(next(p for p in RIG.coordinator.pids_of("ssh") if "worker@gpu-a" in rigs.command_of(p)), signal.SIGKILL)
+            out, err = run.communicate(timeout=60)
+        self.assertEqual(run.returncode, FAILED, err)
+        self.assertEqual([row[1] for row in trials("kills.db")], ["failed", "failed", "failed", "finished"], err)
+
+    def test_a_killed_coordinator_leaves_nothing(self):
+        host = RIG.host("gpu-a")
+        path = scenario("killed.yaml", [{"name": "cloud", "attach": [machine("gpu-a")]}], steps=2000)
+        with running("killed.db", "run", path) as run:
+            rigs.wait_for(lambda: is_running("killed.db", 1) and host_agent(host), "it runs", 40)
+            for pid in RIG.coordinator.pids_of("virtrain"):
+                os.kill(pid, signal.SIGKILL)
+            run.communicate()
+
+    def test_an_agent_ends_without_a_sign_of_its_coordinator(self):
+        folder = RIG.folder / "agents"
+        folder.mkdir()
+        words = RIG.coordinator.words(BUILD / "virtrain-agent", "--stdio", "--silence", "500", "--folder", folder)
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as agent:
+            time.sleep(1)
+            self.assertIsNone(agent.poll())  # others may be started for as long before it is spoken to
+            text = json.dumps({"type": "ping", "id": 1}).encode()
+            agent.stdin.write(struct.pack("<IHHII", 0x4D525456, 1, 0, len(text), 0) + text)
+            agent.stdin.flush()
+            self.assertEqual(agent.wait(10), 0)
+        self.assertFalse(folder.exists())
+
+    def test_a_machine_that_is_busy_fails_its_trial(self):
+        holder = RIG.host("gpu-a").words("setpriv", "--pdeathsig", "KILL", sys.executable, "-c", "import socket, sys\ns = socket.socket(socket.AF_UNIX)\n"
+                                         "s.bind('\\0virtrain-attached')\nprint('held', flush=True)\nsys.stdin.read()")
+        with subprocess.Popen(holder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as held:
+            self.assertEqual(held.stdout.readline(), "held\n")
+            done = virtrain("busy.db", "run", scenario("busy.yaml", [{"name": "cloud", "attach": [machine("gpu-a")]}]))
+            held.stdin.close()
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn("another virtrain measures on it now", trials("busy.db")[0][4])
+
+    def test_what_is_refused_before_anything_is_stored(self):
+        no_key = ["ssh", "-F", "/dev/null", "-T", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "worker@gpu-a"]
+        for machines, words in [
+            ([machine("gpu-a"), {"launcher": ["ssh", "worker@gpu-a"]}], "one.1 and one:2 are one machine"),
+            ([{"launcher": ["setarch", "i686"]}], "its architecture is i686, and this build's programs are for x86_64"),
+            ([{"launcher": no_key}], "asks for a password or a key"),
+            ([{"launcher": ["ssh", "-tt", "worker@gpu-b"]}], "the launcher gives a terminal"),
+            ([{"launcher": ["no-such-launcher"]}], "the launcher is not installed"),
+        ]:
+            with self.subTest(words):
+                done = virtrain("refused.db", "run", scenario("refused.yaml", [{"name": "one", "attach": machines}]))
+                self.assertEqual(done.returncode, UNABLE, done.stderr)
+                self.assertRegex(done.stderr, words)
+
+
+def is_running(database, number):
+    with contextlib.suppress(sqlite3.Error):
+        with contextlib.closing(sqlite3.connect(f"file:{RIG.folder / database}?mode=ro", uri=True, timeout=1)) as db:
+            rows = db.execute("select t.status, (select count(*) from rank r join tenant n on r.tenant_id = n.id where n.trial_id = t.id)"
+                              " from trial t order by t.id").fetchall()
+            return len(rows) == number and rows[-1][0] == "running" and rows[-1][1] > 0
+    return False
+
+
+def host_agent(host):
+    found = [pid for pid in host.processes() if "--stdio" in rigs.command_of(pid) and any(w.endswith("libexec/virtrain-agent") for w in rigs.command_of(pid))]
+    return found[0] if found else 0
+
+
+def parent_of(pid):
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
+
+
+if __name__ == "__main__":
+    if rigs.missing():
+        print(f"skipped: {rigs.missing()}")
+        sys.exit(77)
+    unittest.main()
