@@ -285,7 +285,7 @@ void judge(const Trial& trial, const TenantPlacement& placed) {
   TenantEvidence seen;
   seen.name = placed.name;
   seen.nodes = {{"t1n1", "boot", true}};
-  seen.ranks_per_node = placed.ranks_per_node;
+  seen.nodes.front().ranks = placed.ranks_per_node;
   seen.ranks = trial.job->ranks();
   seen.images_per_rank = placed.workload.images_per_rank();
   seen.released_ns = trial.job->released_ns();
