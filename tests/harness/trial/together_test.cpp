@@ -46,9 +46,11 @@ std::string run(asio::awaitable<void> all) {
 TEST_CASE("what is done together takes the time of the slowest") {
   std::vector<std::string> ends;
   std::vector<asio::awaitable<void>> works;
+  works.reserve(20);
   for (int n = 0; n < 20; ++n) { works.push_back(work(100ms, "", ends)); }
   const auto began = steady_clock::now();
-  CHECK(run(together(std::move(works))).empty());
+  const auto said = run(together(std::move(works)));
+  CHECK(said.empty());
   CHECK(steady_clock::now() - began < 1s);
   CHECK(ends == std::vector<std::string>(20, "done"));
   CHECK(run(together({})).empty());
@@ -60,7 +62,8 @@ TEST_CASE("the first that fails ends the others, and is what is told") {
   works.push_back(work(1h, "", ends));
   works.push_back(work(50ms, "the second", ends));
   works.push_back(work(1h, "", ends));
-  CHECK(run(together(std::move(works))) == "work: the second");
+  const auto said = run(together(std::move(works)));
+  CHECK(said == "work: the second");
   CHECK(ends == std::vector<std::string>{"the second", "cancelled", "cancelled"});
 }
 
@@ -68,6 +71,7 @@ TEST_CASE("a stop ends all of it") {
   std::vector<std::string> ends;
   const auto stopped = [&]() -> asio::awaitable<void> {
     std::vector<asio::awaitable<void>> works;
+    works.reserve(3);
     for (int n = 0; n < 3; ++n) { works.push_back(work(1h, "", ends)); }
     asio::steady_timer stop(co_await asio::this_coro::executor, 50ms);
     co_await (together(std::move(works)) || stop.async_wait(asio::use_awaitable));
