@@ -59,7 +59,7 @@ void add_libraries(const std::vector<fs::path>& programs, Libraries& found) {
   for (const auto& program : programs) { command.push_back(program.string()); }
   // "\tlibm.so.6 => /lib/x86_64-linux-gnu/libm.so.6 (0x…)", "\t/lib64/ld-linux-x86-64.so.2 (0x…)"
   for (const auto& line : split(run_checked(command).out, '\n')) {
-    const auto words = words_of(trim(line));
+    const auto words = virtrain::words_of(trim(line));
     if (!line.starts_with('\t')) { continue; }
     if (words.size() >= 3 && words[1] == "=>") {
       if (words[2] == "not") {

@@ -31,7 +31,7 @@ std::pair<std::uint64_t, std::uint64_t> interface_counters(const std::string& te
                                                            const std::string& interface) {
   constexpr std::size_t sent_field = 8;
   const auto line = line_value(text, interface);
-  const auto fields = words_of(line);
+  const auto fields = virtrain::words_of(line);
   const auto number = [&](std::size_t field) {
     const auto value = fields.size() > field ? parse_integer(fields[field]) : std::nullopt;
     if (!value || *value < 0) {
