@@ -153,7 +153,8 @@ asio::awaitable<void> Runner::give_devices_back(std::optional<std::int64_t> row)
 /// Stage image: libvirt answers, the guest image exists, and a probe has shown whether KVM works.
 asio::awaitable<void> Runner::prepare_image(std::int64_t trial, const std::string& wanted) {
   if (context_.virtualization && image_ == wanted) { co_return; }
-  const vmctl::ImageSpec spec{wanted, lends_nvidia_devices(context_.plan)};
+  const vmctl::ImageSpec spec{
+      wanted, lends_nvidia_devices(context_.plan), {}, context_.scenario.guest.packages};
   const auto began_ns = monotonic_ns();
   const auto image = co_await context_.hosts.ask(&RunHosts::make_image, spec);
   const auto took_ns = monotonic_ns() - began_ns;

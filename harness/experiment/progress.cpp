@@ -85,7 +85,8 @@ std::optional<double> seconds_of(const results::Event& event) {
 void look_for_image(vmctl::HostLooks& host, const Scenario& scenario, Plan& plan) {
   if (plan.image.high == 0 || !plan.security.empty()) { return; }
   try {
-    const vmctl::ImageSpec image{.with_nvidia_driver = lends_nvidia_devices(plan)};
+    const vmctl::ImageSpec image{.with_nvidia_driver = lends_nvidia_devices(plan),
+                                 .packages = scenario.guest.packages};
     if (host.has_image(image, needed_programs(scenario, plan))) { leave_out_image(plan); }
   } catch (const Error& error) {  // the run says what it lacks; an estimate is worth no failure
     log::debug("the time for the guest image stays in the estimate", {{"reason", error.what()}});

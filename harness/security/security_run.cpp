@@ -155,8 +155,8 @@ class SecurityArmRun {
   /// Made while the host's canaries are there, so that they would be in it if they could.
   asio::awaitable<void> prepare_image(std::map<std::string, std::string> texts) {
     say("image");
-    const vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan),
-                                std::move(texts)};
+    const vmctl::ImageSpec spec{placement_.guest.image, lends_nvidia_devices(context_.plan), std::move(texts),
+                                placement_.guest.packages};
     const auto image = co_await context_.hosts.ask(&RunHosts::make_image, spec);
     context_.virtualization = image.virtualization;
     context_.event(std::nullopt, "security", "guest image ready",

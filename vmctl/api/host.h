@@ -52,8 +52,9 @@ struct ImageSpec {
   /// Small files of ours that mirror images have beside the host's packages, by path in the guest. Such an
   /// image is made anew for each other text.
   std::map<std::string, std::string> texts = {};
+  std::vector<std::string> packages = {};  ///< of this host, GuestSpec::packages
 };
-BOOST_DESCRIBE_STRUCT(ImageSpec, (), (image, with_nvidia_driver, texts))
+BOOST_DESCRIBE_STRUCT(ImageSpec, (), (image, with_nvidia_driver, texts, packages))
 struct ImageFacts {
   std::string hash, boots, kernel;
   bool from_cache = false;

@@ -81,6 +81,12 @@ bool is_cpu_model(const std::string& text) {
          std::ranges::all_of(text, is_inner);
 }
 
+bool is_package_name(const std::string& text) {
+  const auto is_first = [](char c) { return (c >= 'a' && c <= 'z') || is_digit(c); };
+  const auto is_inner = [&](char c) { return is_first(c) || c == '+' || c == '.' || c == '-'; };
+  return text.size() >= 2 && text.size() <= 64 && is_first(text[0]) && std::ranges::all_of(text, is_inner);
+}
+
 bool is_nccl_topology(const std::string& text) {
   return text == "on" || text == "off" || text.starts_with('/');
 }

@@ -108,6 +108,8 @@ inline constexpr const char* host_cpu_model = "host";
 
 /// "mirror", or an absolute path.
 bool is_image(const std::string& text);
+/// Whether it is the name of a Debian package.
+bool is_package_name(const std::string& text);
 /// "host", or a name such as libvirt's models have.
 bool is_cpu_model(const std::string& text);
 /// "on", "off", or an absolute path.
@@ -125,6 +127,14 @@ struct GuestSpec {
           "is neither mirror nor the absolute path of a qcow2 or raw image with cloud-init (allowed: mirror, "
           "/path/to/image.qcow2)",
       .example = "/var/lib/images/debian-12.qcow2");
+  VIRTRAIN_FIELD(
+      std::vector<std::string>, packages, {},
+      .text =
+          "Packages of this host that VMs have in addition to those that virtrain needs, for a command "
+          "of the user's own",
+      .key = "packages", .pattern = "^[a-z0-9][a-z0-9+.-]{1,63}$", .fits = is_package_name,
+      .refusal = "the name of a Debian package such as python3", .absent = "none",
+      .example = R"(["python3"])");
   VIRTRAIN_FIELD(std::int64_t, vcpus, 1, .text = "Cores of each node", .key = "vcpus", .least = 1,
                  .most = 1024, .required = true, .example = "32");
   VIRTRAIN_FIELD(std::uint64_t, memory_bytes, 0, .text = "Memory of each node, in KiB, MiB, GiB or TiB",
@@ -175,7 +185,7 @@ struct GuestSpec {
   bool is_mirror() const { return image == mirror_image; }
 };
 BOOST_DESCRIBE_STRUCT(GuestSpec, (),
-                      (image, vcpus, memory_bytes, pinning, smt, cpu_model, hugepages, topology,
+                      (image, packages, vcpus, memory_bytes, pinning, smt, cpu_model, hugepages, topology,
                        memory_encryption, network, nccl_topology, emulator_threads, limits))
 
 /// One node to be made: the same for the VM and for its bare-metal counterpart.

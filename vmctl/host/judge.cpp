@@ -74,6 +74,9 @@ void require_fit(const std::string& field, const Value& said, const Property& is
   } else if constexpr (std::is_same_v<Value, std::string>) {
     require_plain(field, said, most_path_bytes);
     if (is.fits != nullptr && !is.fits(said)) { refuse_field(field, said, "as its key in a scenario"); }
+  } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+    require_most(field, said.size(), most_texts);
+    for (const auto& one : said) { require_fit(field, one, is); }
   } else if constexpr (std::is_floating_point_v<Value>) {
     constexpr double most_cores = 4096;
     const bool is_cores = is.unit == ValueUnit::cores;  // which a scenario holds against the vCPUs
@@ -441,6 +444,7 @@ void judge_resources(const Inventory& host, const std::vector<std::string>& reso
 
 void judge_image(const ImageSpec& image) {
   require_fit("image", image.image, property_of(&GuestSpec::image));
+  require_fit("packages", image.packages, property_of(&GuestSpec::packages));
   require_most("texts", image.texts.size(), most_texts);
   std::size_t bytes = 0;
   for (const auto& [path, text] : image.texts) {

@@ -62,6 +62,7 @@ MirrorSpec mirror_of(const Programs& programs, const ImageSpec& spec) {
   }
   mirror.cache_dir = cache_dir();
   mirror.texts = spec.texts;
+  mirror.extra_packages = spec.packages;
   if (spec.with_nvidia_driver) {
     if (const auto driver = find_guest_driver("/", find_guest_kernel().version)) {
       carry_driver(mirror, *driver);

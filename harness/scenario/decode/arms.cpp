@@ -128,6 +128,7 @@ void describe_variant(Schema& schema, Diagnostics& unused) {
                 1, unused);
   auto& properties = variant["properties"];
   properties["devices"].erase("allOf");
+  properties["guest"]["properties"].erase("packages");
   for (const char* key : {"kind", "select"}) { properties["devices"]["properties"].erase(key); }
   auto& workload = properties["workload"];
   workload = {{"description", workload["description"]},

@@ -15,16 +15,26 @@ namespace {
 
 constexpr FixedKey fixed_keys[] = {
     {"guest.image", "write an arm for each image instead", false},
+    {"guest.packages", "all VMs have the same programs"},
     {"devices.kind", "the arms of a pair run on the same devices"},
     {"devices.select", "the arms of a pair run on the same devices"},
 };
 
 /// Keys that bare metal does not have.
-constexpr std::string_view keys_of_vms[] = {
-    "guest.image",           "guest.hugepages",      "guest.topology",         "guest.memory_encryption",
-    "guest.network.vhost",   "guest.network.queues", "guest.cpu_model",        "guest.nccl_topology",
-    "devices.clique",        "devices.vfio",         "guest.emulator_threads", "devices.between_tenants",
-    "devices.vgpu_scheduler"};
+constexpr std::string_view keys_of_vms[] = {"guest.image",
+                                            "guest.packages",
+                                            "guest.hugepages",
+                                            "guest.topology",
+                                            "guest.memory_encryption",
+                                            "guest.network.vhost",
+                                            "guest.network.queues",
+                                            "guest.cpu_model",
+                                            "guest.nccl_topology",
+                                            "devices.clique",
+                                            "devices.vfio",
+                                            "guest.emulator_threads",
+                                            "devices.between_tenants",
+                                            "devices.vgpu_scheduler"};
 
 std::string last_part(const std::string& path) {
   return split(path, '.').back();

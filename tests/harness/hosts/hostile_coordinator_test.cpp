@@ -376,6 +376,9 @@ TEST_CASE("hostile_coordinator: guests are as a scenario may say them") {
     run.refuses(words, [&](Host& host) { host.make_image(image); });
   };
   refuses_image("'image'", {.image = "x.qcow2"});
+  for (const auto* package : {"-o", "python3; reboot", "../x", "A", ""}) {
+    refuses_image("'packages'", {.packages = {package}});
+  }
   for (const auto* path : {"usr/x", "/usr/../../etc/x", "/./x", "/a\nb"}) {
     refuses_image("'texts'", {.texts = {{path, ""}}});
   }
