@@ -186,7 +186,8 @@ std::string why_unfit(const FarMachine& machine, std::string_view architecture, 
 }
 
 std::string start_script(const StartScript& wanted) {
-  // Descriptor 9 is open in this shell alone: when it is gone, in whichever way, the watcher's read ends.
+  // Descriptor 9 is open in this shell alone: when it is gone, in whichever way, the watcher's read ends. The
+  // watcher opens its end while it still has that descriptor, so that it cannot wait for a writer.
   const auto& nonce = wanted.nonce;
   return fmt::format(
       R"sh({{{clean}
@@ -196,8 +197,8 @@ virtrain_fail() {{ virtrain_clean "$d"; echo; echo {failed} {nonce} "$*"; echo {
 virtrain_clean "$d"
 mkdir -m 700 "$d" 2>/dev/null || {{ echo {failed} {nonce} "$d cannot be made there"; exit 1; }}
 mkfifo "$d/alive" 2>/dev/null || virtrain_fail "a pipe cannot be made in $d"
-( read -r none < "$d/alive"; virtrain_clean "$d" ) >/dev/null 2>&1 &
 exec 9<> "$d/alive"
+( exec 3< "$d/alive" 9>&-; read -r none <&3; virtrain_clean "$d" ) >/dev/null 2>&1 &
 echo; echo {wants} {nonce}
 head -c {bytes} 9>&- | gzip -dc 2>/dev/null 9>&- | tar -x -f - -C "$d" 2>/dev/null 9>&-
 [ -d "$d/bin" ] || virtrain_fail "the programs did not arrive"

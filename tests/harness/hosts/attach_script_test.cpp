@@ -96,7 +96,10 @@ TEST_CASE("bytes that do not arrive whole leave nothing, and a clean-up ends wha
 
   fs::create_directories(fs::path(folder) / "bin");
   CommandOptions options;
-  options.input = "VIRTRAIN_BUNDLE=" + folder + " sleep 1000 & echo $!\n" + clean_script("n3", folder);
+  options.input = "VIRTRAIN_BUNDLE=" + folder +
+                  " sleep 1000 & echo $!\n"
+                  "until grep -qs VIRTRAIN_BUNDLE /proc/$!/environ; do :; done\n" +
+                  clean_script("n3", folder);
   const auto cleaned = run_command({"sh"}, options);
   CHECK_THAT(cleaned.out, Contains("virtrain-is-gone n3"));
   CHECK_FALSE(fs::exists(folder));
