@@ -80,7 +80,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
   return evidence;
 }
 
-std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant) {
+std::int64_t network_bytes_required(const LiveTenant& tenant) {
   // Gradients that go through shared memory or an adapter of the tenant's own pass by its veths and taps.
   if (tenant.plan.has_rdma_adapter()) { return 0; }
   if (tenant.runs_job()) { return 0; }  // nobody knows what a command sends

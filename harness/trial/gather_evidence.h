@@ -22,7 +22,7 @@ std::pair<std::int64_t, std::int64_t> counted_interval(LiveTrial& trial);
 
 /// Bytes that each of the tenant's nodes must have sent for its all-reduces, and those that they did on
 /// average; nothing where that could not be read.
-std::int64_t network_bytes_required(const LiveTrial& trial, const LiveTenant& tenant);
+std::int64_t network_bytes_required(const LiveTenant& tenant);
 std::optional<std::int64_t> network_bytes_measured(const LiveTenant& tenant);
 
 }  // namespace virtrain::harness

@@ -160,7 +160,7 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
     record.loss_first = tenant.ranks[0].record.loss_first;
     record.loss_last = tenant.ranks[0].record.loss_last;
   }
-  record.network_bytes_required = network_bytes_required(trial, tenant);
+  record.network_bytes_required = network_bytes_required(tenant);
   record.network_bytes_measured = network_bytes_measured(tenant);
   std::vector<std::string> names;
   for (const auto& [pair, transport] : tenant.job->transports()) {
@@ -239,7 +239,7 @@ void save_nodes(LiveTrial& trial) {
   }
 }
 
-void take_record(LiveTrial& trial, LiveTenant& tenant, std::int64_t rank, const RankRecord& said) {
+void take_record(LiveTenant& tenant, std::int64_t rank, const RankRecord& said) {
   const auto* const hello = std::get_if<protocol::Hello>(&said.said);
   if (hello == nullptr) { return; }
   auto& row = tenant.ranks[static_cast<std::size_t>(rank)];

@@ -225,7 +225,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
       boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
   tenant.job = trainer;
   trainer->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
-    take_record(trial_, tenant, rank, record);
+    take_record(tenant, rank, record);
     const auto* const sample = std::get_if<protocol::Sample>(&record.said);
     if (rank == 0 && sample != nullptr && trial_.context.progress) {
       trial_.context.progress(words_of_sample(*sample, tenant.plan.workload));

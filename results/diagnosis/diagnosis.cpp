@@ -15,7 +15,7 @@
 namespace virtrain::results {
 namespace {
 
-/// What a rule has seen; none: nothing is wrong, or nothing tells.
+/// A rule's sight; none: nothing is wrong, or nothing tells.
 using SeenOfNccl = std::optional<std::string>;
 
 std::string listed_names(const std::set<std::string>& all) {
@@ -117,7 +117,7 @@ SeenOfNccl versions_differ(const NcclLog& side, const NcclLog* baseline) {
 }
 
 SeenOfNccl variables_forbid(const NcclLog& side, const NcclLog* baseline) {
-  // What they switch off or bound; a variable that both sides set explains no difference.
+  // They switch something off, or bound it; a variable that both sides set explains no difference.
   static constexpr std::array limiting{
       "NCCL_P2P_DISABLE",   "NCCL_P2P_LEVEL",     "NCCL_SHM_DISABLE",
       "NCCL_IB_DISABLE",    "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ",
@@ -264,7 +264,7 @@ std::vector<MeasuredLoss> losses_of(const DiagnosedSide& side, const std::option
   return losses;
 }
 
-/// What a cause takes at most: the largest loss that was measured; without one, what others have published.
+/// A cause takes this at most: the largest loss that was measured; without one, what others have published.
 std::string cost_words(const NcclRule& rule, const std::vector<MeasuredLoss>& losses) {
   if (!losses.empty() && losses.front().loss() > 0) {
     return fmt::format("at most {:.0f} % of {} here", losses.front().loss() * 100, losses.front().name);

@@ -41,7 +41,7 @@ struct Diagnosis {
   std::vector<std::string> unknown;        ///< what cannot be told, and what would tell it
 };
 
-/// What is slow in `side`, and why; held against `baseline` where there is one. Pure.
+/// Says what is slow in `side`, and why; held against `baseline` where there is one. Pure.
 Diagnosis diagnose(const DiagnosedSide& side, const std::optional<DiagnosedSide>& baseline);
 
 /// A rule of the diagnosis, for docs and tests.

@@ -21,7 +21,7 @@ struct NcclConnection {
 /// The connection of which a line tells; none in other lines. The way is printable, and at most 64 bytes.
 std::optional<NcclConnection> nccl_connection_in(std::string_view line);
 
-/// What NCCL said of one job under NCCL_DEBUG=INFO, all of its ranks together. Texts are printable.
+/// One job as NCCL told of it under NCCL_DEBUG=INFO, all of its ranks together. Texts are printable.
 struct NcclLog {
   std::int64_t lines = 0;                                           ///< of NCCL's
   std::string version;                                              ///< "2.22.3+cuda12.6"

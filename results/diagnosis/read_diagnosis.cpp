@@ -6,7 +6,6 @@
 #include <fstream>
 #include <istream>
 #include <iterator>
-#include <memory>
 #include <sstream>
 
 #include "common/error.h"
@@ -27,7 +26,11 @@ constexpr std::size_t most_input_bytes = std::size_t{256} << 20;  // of standard
 struct DiagnosedLog {
   std::string name;
   std::string piped = {};  ///< all of it, where it can be read only once
-  std::unique_ptr<std::istream> stream = {};
+  std::istringstream text = {};
+  std::ifstream file = {};
+
+  bool is_piped() const { return name == "<stdin>"; }
+  std::istream& stream() { return is_piped() ? static_cast<std::istream&>(text) : file; }
 };
 
 std::string all_of(std::istream& in, const std::string& name) {
@@ -44,19 +47,18 @@ DiagnosedLog open_log(const std::string& file, std::istream& standard_input) {
   DiagnosedLog log{.name = file == "-" ? "<stdin>" : file};
   if (file == "-") {
     log.piped = all_of(standard_input, log.name);
-    log.stream = std::make_unique<std::istringstream>(log.piped);
+    log.text.str(log.piped);
     return log;
   }
-  auto stream = std::make_unique<std::ifstream>(open_stream(file));
-  if (!stream->is_open()) {
+  log.file = open_stream(file);
+  if (!log.file.is_open()) {
     throw Error("read " + excerpt(file), ErrorCode::bad_input,
                 errno == ENOENT ? "no such file" : "it cannot be read as a file (of pipes only - is taken)");
   }
-  log.stream = std::move(stream);
   return log;
 }
 
-/// What a log of the format has to be told, wherever it was found.
+/// Settings that a log of the format has to be told, wherever it was found.
 ImportSettings settings_for(FileFormat format) {
   const auto options = options_of(format);
   const auto takes = [&](const char* option) { return std::ranges::find(options, option) != options.end(); };
@@ -77,7 +79,7 @@ std::vector<Probe> figures_of(const DiagnosedLog& log, LineReader& lines) {
     lines.rewind();
     const auto format = recognise_format(lines);
     if (!format) { return all; }
-    import_paths(store, {log.name == "<stdin>" ? "-" : log.name}, settings_for(*format), piped);
+    import_paths(store, {log.is_piped() ? "-" : log.name}, settings_for(*format), piped);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input && error.code() != ErrorCode::not_found) { throw; }
     return all;
@@ -133,8 +135,8 @@ DiagnosedSide read_side(const std::vector<std::string>& files, std::istream& sta
     all.insert(all.end(), std::make_move_iterator(found.begin()), std::make_move_iterator(found.end()));
   }
   for (const auto& file : all) {
-    const auto log = open_log(file, standard_input);
-    LineReader lines(*log.stream, excerpt(log.name));
+    auto log = open_log(file, standard_input);
+    LineReader lines(log.stream(), excerpt(log.name));
     auto figures = figures_of(log, lines);
     const bool has_nccl = take_lines(lines, job);
     if (!has_nccl && figures.empty()) {
