@@ -30,7 +30,7 @@ on_second 'kill $(cat watcher)'
 wait $watcher || true
 expect "trial" "vm finished kvm_on_emulated 1" "$(trials both 'arm, status, virtualization, valid' | xargs)"
 expect "nodes" "lab-1 t1n1 lab-2 t1n2" "$(sqlite3 -separator ' ' /lab/both.db \
-  "SELECT f.value, n.name FROM fingerprint f JOIN node n ON f.node_id = n.id WHERE key = 'host' ORDER BY 1" | xargs)"
+  "SELECT host, name FROM node ORDER BY 1" | xargs)"
 expect "transport" tcp "$(sqlite3 /lab/both.db 'SELECT transport FROM tenant')"
 check "the first host's device in a VM" grep -q "^$device virtual-machines vfio-pci 1" /lab/both.watch
 check "the second host's device in a VM" grep -q "^$device virtual-machines vfio-pci 1" /lab/second.watch
