@@ -19,7 +19,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 10;
+inline constexpr int schema_version = 11;
 
 /// Rows of one of the database's views, column by column as JSON: null, number or text.
 struct ViewRows {

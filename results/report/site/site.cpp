@@ -16,6 +16,7 @@
 #include "common/version.h"
 #include "results/changes/series_state.h"
 #include "results/exchange/exchange.h"
+#include "results/reading/read_changes.h"
 #include "results/report/page/html.h"
 #include "results/report/report.h"
 #include "results/report/site/site_model.h"

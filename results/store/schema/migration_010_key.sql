@@ -15,7 +15,6 @@ DROP VIEW v_trial_detail;
 DROP VIEW v_tenant;
 DROP VIEW v_rank;
 DROP VIEW v_sample;
-DROP VIEW v_node;
 ALTER TABLE trial ADD COLUMN throughput REAL CHECK (throughput > 0 AND throughput < 9e999);
 ALTER TABLE trial ADD COLUMN unit TEXT CHECK ((unit IS NULL) = (throughput IS NULL) AND unit <> '');
 UPDATE trial SET throughput = images_per_second, unit = 'images/s' WHERE images_per_second IS NOT NULL;
@@ -63,16 +62,6 @@ SELECT e.id AS experiment, e.scenario, e.label, t."case", t.arm, t.pair, t.trial
        n.loss_last, n.transport, n.workload, t.status, t.valid, t.id AS trial_id, t."case" AS case_name,
        CASE WHEN n.images_per_second IS NULL THEN n.throughput END AS throughput, nullif(n.unit, 'images/s') AS unit
 FROM tenant n JOIN trial t ON t.id = n.trial_id JOIN experiment e ON e.number = t.experiment_number;
-
--- Version 10: the host of a node, where the experiment has several, is a column.
-ALTER TABLE node ADD COLUMN host TEXT CHECK (host <> '');
-CREATE VIEW v_node AS
-SELECT e.id AS experiment, t."case", t.arm, t.pair, t.trial_order, w.tenant_index AS tenant, n.name AS node, n.kind,
-       n.domain_name, n.domain_uuid, n.guest_boot_id, n.hostname, n.cores, n.memory_bytes, n.numa_node,
-       n.cpuset_read_back, n.memory_limit_read_back_bytes, n.clock_offset_ns, n.clock_uncertainty_ns, n.kernel,
-       n.console_log, n.helper_cpu_seconds, n.agent_ready_seconds, t.id AS trial_id, t."case" AS case_name, n.host
-FROM node n JOIN tenant w ON w.id = n.tenant_id JOIN trial t ON t.id = w.trial_id
-JOIN experiment e ON e.number = t.experiment_number;
 
 CREATE VIEW v_rank AS
 SELECT e.id AS experiment, t."case", t.arm, t.pair, t.trial_order, w.tenant_index AS tenant, r.node, r.rank,

@@ -48,14 +48,17 @@ std::int64_t migrate_from(std::int64_t version, SQLite::Database& database) {
     database.exec(std::string(sql::version_009_sql));
     return oldest_schema_version;
   }
-  if (version != oldest_schema_version) {
+  if (version == 9) {
+    database.exec(std::string(sql::migration_010_key_sql));
+    database.exec(std::string(sql::migration_010_imported_sql));
+    SQLite::Statement(database, std::string(sql::names_of_version_9_sql))
+        .exec();  // without a parameter: of all
+  } else if (version == 10) {
+    database.exec(std::string(sql::migration_011_host_sql));
+  } else {
     throw Error("bring a results database up to date", ErrorCode::bad_input,
                 fmt::format("no step begins at schema {}", version));
   }
-  database.exec(std::string(sql::migration_010_key_sql));
-  database.exec(std::string(sql::migration_010_imported_sql));
-  SQLite::Statement(database, std::string(sql::names_of_version_9_sql))
-      .exec();  // without a parameter: of all
   return version + 1;
 }
 

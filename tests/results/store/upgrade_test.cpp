@@ -12,6 +12,7 @@
 #include "results/exchange/exchange.h"
 #include "results/reading/read_changes.h"
 #include "results/reading/read_comparison.h"
+#include "results/store/schema/schema.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 #include "tests/support/file_size_limit.h"
@@ -168,6 +169,29 @@ TEST_CASE("figures have a unit, a scope and settings, and settings are rows") {
           database,
           "SELECT key || '=' || value FROM v_setting WHERE experiment = 'n00' AND arm = 'vm' ORDER BY 1") ==
       Texts{"workload.backend=cpu", "workload.batch_size=4", "workload.precision=fp32", "workload.steps=2"});
+}
+
+TEST_CASE("an upgrade of version 10 takes a node's host out of its properties") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  {
+    SQLite::Database old(file, SQLite::OPEN_READWRITE);
+    REQUIRE(migrate_from(9, old) == 10);
+    old.exec(
+        "PRAGMA user_version = 10; INSERT INTO fingerprint (node_id, key, value) "
+        "SELECT min(id), 'host', 'gpu-a' FROM node");
+  }
+  const auto columns = columns_of(file);
+  auto before = rows_of(file, columns);
+  { const Store upgraded(file); }
+  const SQLite::Database database(file);
+  using Texts = std::vector<std::string>;
+  CHECK(texts_of(database, "SELECT host FROM v_node WHERE host IS NOT NULL") == Texts{"gpu-a"});
+  CHECK(texts_of(database, "SELECT host FROM node ORDER BY id LIMIT 1") == Texts{"gpu-a"});
+  CHECK(texts_of(database, "SELECT 1 FROM fingerprint WHERE key = 'host'").empty());
+  std::erase_if(before.at("fingerprint"), [](const auto& row) { return Contains("'gpu-a'").match(row); });
+  CHECK(rows_of(file, columns) == before);
+  CHECK(texts_of(database, "PRAGMA user_version") == Texts{std::to_string(schema_version)});
 }
 
 TEST_CASE("an upgrade reads what told figures of probes apart from the words of their sources") {
