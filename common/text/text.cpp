@@ -47,6 +47,15 @@ std::string join(const std::vector<std::string>& parts, std::string_view separat
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+,:=@%-";
+  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) { return text; }
+  std::string word = "'";
+  for (const char c : text) { word += c == '\'' ? "'\\''" : std::string(1, c); }
+  return word + "'";
+}
+
 std::string line_value(std::string_view text, std::string_view name) {
   while (!text.empty()) {
     const auto line = text.substr(0, text.find('\n'));

@@ -16,6 +16,8 @@ std::string lower(std::string text);
 /// Words between blanks and tabs; views into the text.
 std::vector<std::string_view> words_of(std::string_view text);
 std::string join(const std::vector<std::string>& parts, std::string_view separator);
+/// One word of a command as sh reads it, in quotes where it needs them.
+std::string shell_word(const std::string& text);
 /// "value" of the first line "name : value", as in /proc/meminfo and /proc/cpuinfo; empty if there is none.
 std::string line_value(std::string_view text, std::string_view name);
 

@@ -30,7 +30,6 @@
 #include "harness/cli/help/help_formatter.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/experiment.h"
-#include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {
 

@@ -34,12 +34,6 @@ virtrain_clean() {
 }
 )sh";
 
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) { out += c == '\'' ? std::string("'\\''") : std::string(1, c); }
-  return out + "'";
-}
-
 }  // namespace
 
 std::vector<std::string> attach_words(std::vector<std::string> launcher) {
@@ -214,7 +208,7 @@ virtrain_clean "$d" && {{ echo; echo {gone} {nonce}; }}
 exit 0
 }}
 )sh",
-      fmt::arg("clean", clean_function), fmt::arg("folder", quoted(wanted.folder)),
+      fmt::arg("clean", clean_function), fmt::arg("folder", shell_word(wanted.folder)),
       fmt::arg("failed", has_failed), fmt::arg("nonce", nonce), fmt::arg("gone", is_gone),
       fmt::arg("wants", wants_archive), fmt::arg("bytes", wanted.archive_bytes),
       fmt::arg("digest", wanted.manifest_digest),
@@ -225,7 +219,7 @@ exit 0
 std::string clean_script(const std::string& nonce, const std::string& folder) {
   return fmt::format(
       "{{{0}\nif virtrain_clean {1}; then echo; echo {2} {4}; else echo; echo {3} {4}; fi; }}\n",
-      clean_function, quoted(folder), is_gone, has_failed, nonce);
+      clean_function, shell_word(folder), is_gone, has_failed, nonce);
 }
 
 }  // namespace virtrain::harness

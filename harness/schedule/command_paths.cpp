@@ -103,15 +103,6 @@ std::vector<std::string> shell_words(std::string_view command) {
   return WordSplitter().split(command);
 }
 
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view plain =
-      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+,:=@%-";
-  if (!text.empty() && text.find_first_not_of(plain) == std::string::npos) { return text; }
-  std::string word = "'";
-  for (const char c : text) { word += c == '\'' ? "'\\''" : std::string(1, c); }
-  return word + "'";
-}
-
 std::vector<std::string> absolute_paths_in(std::string_view word) {
   std::vector<std::string> paths;
   for (std::size_t begin = 0; begin < word.size();) {

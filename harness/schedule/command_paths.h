@@ -11,8 +11,6 @@ namespace virtrain::harness {
 /// word, as do parentheses and backquotes; variables and patterns stay as they are written. Without the files
 /// that ">" and ">>" write to: what is in them changes nothing that runs.
 std::vector<std::string> shell_words(std::string_view command);
-/// One word of a command as sh reads it, in quotes where it needs them.
-std::string shell_word(const std::string& text);
 
 /// Every absolute path that may be in a word: the word itself, behind an option's letter or "=", in a list,
 /// in a command within quotes; not those of other hosts ("web:/x"). Where a path may end earlier or later,

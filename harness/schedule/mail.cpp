@@ -11,7 +11,6 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
-#include "harness/schedule/command_paths.h"
 
 namespace virtrain::harness {
 namespace {

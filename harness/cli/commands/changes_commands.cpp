@@ -10,7 +10,6 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
-#include "harness/schedule/command_paths.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/reading/read_changes.h"
 #include "results/tables/tables.h"
