@@ -1,6 +1,6 @@
 #include "harness/trial/live_nodes.h"
 
-#include <arpa/inet.h>
+#include <tuple>
 
 #include "common/error.h"
 #include "common/system/log.h"
@@ -42,19 +42,9 @@ std::pair<std::uint64_t, std::uint64_t> interface_counters(const std::string& te
   return {number(0), number(sent_field)};
 }
 
-asio::awaitable<std::uint64_t> guest_counter(AgentClient& agent, std::string interface, std::string name) {
-  const auto text = co_await agent.read_file("/sys/class/net/" + interface + "/statistics/" + name);
-  const auto number = parse_integer(trim(text));
-  if (!number || *number < 0) {
-    throw Error("read the guest's network counters", ErrorCode::protocol, "not a number");
-  }
-  co_return static_cast<std::uint64_t>(*number);
-}
-
 /// They come to command lines and paths.
 void require_network_words(const vmctl::NodeFacts& made) {
-  in_addr address{};
-  const bool is_address = made.address.empty() || ::inet_pton(AF_INET, made.address.c_str(), &address) == 1;
+  const bool is_address = made.address.empty() || is_ipv4_address(made.address);
   if (is_address && (made.interface.empty() || vmctl::is_device_name(made.interface))) { return; }
   throw Error("plan nodes", ErrorCode::protocol,
               "the host has planned a node with " + printable(made.interface) + " and " +
@@ -175,17 +165,10 @@ asio::awaitable<vmctl::LastWords> last_words_of(RunContext& context, const LiveN
 
 asio::awaitable<vmctl::NodeCounters> counters_of(RunContext& context, const LiveNode& node) {
   auto counters = co_await node.looks->run(context.hosts.call(&RunHosts::counters, node.made.id));
-  if (node.machine) {
-    if (node.made.interface.empty()) { co_return counters; }
+  const auto& interface = node.made.interface;
+  if ((node.machine && !interface.empty()) || counts_itself(node.made)) {
     const auto text = co_await node.agent->read_file("/proc/net/dev");
-    const auto seen = interface_counters(text, node.made.interface);
-    counters.network_rx_bytes = seen.first;
-    counters.network_tx_bytes = seen.second;
-    co_return counters;
-  }
-  if (counts_itself(node.made)) {
-    counters.network_rx_bytes = co_await guest_counter(*node.agent, node.made.interface, "rx_bytes");
-    counters.network_tx_bytes = co_await guest_counter(*node.agent, node.made.interface, "tx_bytes");
+    std::tie(counters.network_rx_bytes, counters.network_tx_bytes) = interface_counters(text, interface);
   }
   co_return counters;
 }
