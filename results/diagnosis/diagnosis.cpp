@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <set>
@@ -236,17 +237,21 @@ constexpr std::array nccl_rules{
              "run one version on both sides before anything else is compared",
              compare_again}};
 
-/// Nobody says why: what others have found behind such a loss, in the order in which to look.
-constexpr NcclRule silent_loss{
-    {"NCL-12", "a collective is slower than in the baseline, and no line of NCCL tells why"},
-    nullptr,
-    nullptr,
-    "run both sides with NCCL_DEBUG=INFO; over several nodes look at ATS in the adapter, ACS with "
-    "DirectTrans on its path, "
-    "relaxed ordering (PCI_WR_ORDERING), an adapter below the same switch as its GPU, their number and MTU "
-    "(docs/gpu-host.md); "
-    "within a node at peer-to-peer (virtrain doctor ACS-1, ACS-2)",
-    compare_again};
+constexpr DiagnosisRule silent_loss{
+    "NCL-12", "a collective is slower than in the baseline, and no line of NCCL tells why"};
+
+DiagnosisFinding silent_finding(const MeasuredLoss& worst) {
+  return {
+      silent_loss.id,
+      silent_loss.title,
+      fmt::format("{} has {:.0f} % of the baseline's rate", worst.name, (1 - worst.loss()) * 100),
+      "",
+      fmt::format("run both sides with NCCL_DEBUG=INFO; over several nodes look at {}, and at the number and "
+                  "MTU of adapters (docs/gpu-host.md); within a node at peer-to-peer (virtrain doctor ACS-1, "
+                  "ACS-2)",
+                  slow_collective_causes),
+      compare_again};
+}
 
 std::vector<MeasuredLoss> losses_of(const DiagnosedSide& side, const std::optional<DiagnosedSide>& baseline) {
   if (!baseline) { return {}; }
@@ -257,8 +262,8 @@ std::vector<MeasuredLoss> losses_of(const DiagnosedSide& side, const std::option
   std::vector<MeasuredLoss> losses;
   for (const auto& [name, value] : shared.baseline) {
     constexpr std::string_view prefix = "probe.";
-    losses.push_back({name.starts_with(prefix) ? name.substr(prefix.size()) : name, "B/s", value,
-                      shared.candidate.at(name)});
+    losses.push_back({name.starts_with(prefix) ? name.substr(prefix.size()) : name, shared.units.at(name),
+                      value, shared.candidate.at(name)});
   }
   std::ranges::stable_sort(losses, std::ranges::greater(), &MeasuredLoss::loss);
   return losses;
@@ -281,7 +286,8 @@ std::string job_words(const NcclLog& log) {
   return fmt::format("{} ranks on {} hosts", log.ranks, log.hosts.size());
 }
 
-std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional<DiagnosedSide>& baseline) {
+std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional<DiagnosedSide>& baseline,
+                                  bool has_losses) {
   std::vector<std::string> found;
   if (side.nccl.empty()) {
     found.emplace_back("ways, adapters and channels of NCCL: run with NCCL_DEBUG=INFO");
@@ -299,7 +305,7 @@ std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional
           fmt::format("differences in ways and channels: {} here, {} in the baseline; run the same job",
                       job_words(side.nccl), job_words(baseline->nccl)));
     }
-    if (losses_of(side, baseline).empty()) {
+    if (!has_losses) {
       found.emplace_back(
           "the size of a loss: the two sides share no figure (nccl-tests' table of one collective, of the "
           "same sizes)");
@@ -311,7 +317,8 @@ std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional
 }  // namespace
 
 double MeasuredLoss::loss() const {
-  return baseline > 0 ? 1 - side / baseline : 0;
+  const double share = unit == "s" ? baseline / side : side / baseline;
+  return std::isfinite(share) ? 1 - share : 0;
 }
 
 Diagnosis diagnose(const DiagnosedSide& side, const std::optional<DiagnosedSide>& baseline) {
@@ -327,22 +334,17 @@ Diagnosis diagnose(const DiagnosedSide& side, const std::optional<DiagnosedSide>
       }
     }
   }
-  constexpr double much = 0.1;
-  if (side.nccl.empty() && !found.losses.empty() && found.losses.front().loss() > much) {
-    const auto& worst = found.losses.front();
-    found.findings.push_back(
-        {silent_loss.is.id, silent_loss.is.title,
-         fmt::format("{} has {:.0f} % of the baseline's rate", worst.name, (1 - worst.loss()) * 100), "",
-         silent_loss.fix, silent_loss.check});
+  if (side.nccl.empty() && !found.losses.empty() && 1 - found.losses.front().loss() < slow_collective_share) {
+    found.findings.push_back(silent_finding(found.losses.front()));
   }
-  found.unknown = unknowns(side, baseline);
+  found.unknown = unknowns(side, baseline, !found.losses.empty());
   return found;
 }
 
 std::vector<DiagnosisRule> diagnosis_rules() {
   std::vector<DiagnosisRule> all;
   std::ranges::transform(nccl_rules, std::back_inserter(all), &NcclRule::is);
-  all.push_back(silent_loss.is);
+  all.push_back(silent_loss);
   return all;
 }
 

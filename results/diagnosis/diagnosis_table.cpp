@@ -21,9 +21,13 @@ constexpr ColumnOf<Found> finding_columns[] = {
     {"check", "check", [](const Found& of) { return cell(of.check); }, false, false, false, false, true}};
 
 std::string loss_words(const MeasuredLoss& loss) {
-  return fmt::format("{}: {}, {:.1f} % of the baseline's {}", loss.name,
-                     figure_with_unit(loss.side, loss.unit), (1 - loss.loss()) * 100,
-                     figure_with_unit(loss.baseline, loss.unit));
+  const auto side = figure_with_unit(loss.side, loss.unit);
+  const auto baseline = figure_with_unit(loss.baseline, loss.unit);
+  const double percent = (1 - loss.loss()) * 100;
+  return loss.unit == "s"
+             ? fmt::format("{}: {}, the baseline has {}: {:.1f} % of its rate", loss.name, side, baseline,
+                           percent)
+             : fmt::format("{}: {}, {:.1f} % of the baseline's {}", loss.name, side, percent, baseline);
 }
 
 std::string unknown_words(const std::string& unknown) {

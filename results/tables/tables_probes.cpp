@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "common/error.h"
@@ -24,12 +26,12 @@ std::optional<std::int64_t> known(std::int64_t value) {
 
 /// Whether a collective is much slower in an arm than on bare metal.
 bool has_slow_collective(const std::vector<Probe>& probes) {
-  constexpr double much = 0.9;
   for (const auto& [key, arms] : probe_figures(probes)) {
     const auto base = arms.find("bare_metal");
     if (base == arms.end() || base->second.bus.empty()) { continue; }
     for (const auto& [arm, readings] : arms) {
-      if (!readings.bus.empty() && *median_of(readings.bus) < much * *median_of(base->second.bus)) {
+      if (!readings.bus.empty() &&
+          *median_of(readings.bus) < slow_collective_share * *median_of(base->second.bus)) {
         return true;
       }
     }
@@ -139,10 +141,10 @@ Table probes_without_trials(const std::vector<Probe>& probes) {
   table.notes.emplace_back(
       "probes get no verdict: that takes pairs of trials (virtrain run, or imported throughputs)");
   if (has_slow_collective(probes)) {
-    table.notes.emplace_back(
-        "a collective is slower than on bare metal by more than 10 %: look at ATS in the adapter, ACS with "
-        "DirectTrans on its path, relaxed ordering, and an adapter below the same switch as its GPU "
-        "(docs/gpu-host.md; virtrain doctor)");
+    table.notes.push_back(fmt::format(
+        "a collective is slower than on bare metal by more than 10 %: look at {} (docs/gpu-host.md; virtrain "
+        "doctor)",
+        slow_collective_causes));
   }
   return table;
 }

@@ -159,6 +159,7 @@ SharedProbes shared_probes(const std::vector<const Probe*>& baseline,
   for (const auto& [name, figure] : best) {
     shared.baseline[name] = figure.baseline;
     shared.candidate[name] = figure.candidate;
+    shared.units[name] = figure.is_bus ? "B/s" : figure.key.unit;
     const auto words = settings_words(figure.key.settings);
     if (!words.empty()) { shared.settings[name] = words; }
   }

@@ -49,9 +49,17 @@ ProbeFigures probe_figures(const std::vector<Probe>& probes);
 /// explains.
 struct SharedProbes {
   std::map<std::string, double> baseline, candidate;
+  std::map<std::string, std::string> units;     ///< of both sides' numbers
   std::map<std::string, std::string> settings;  ///< in words, of the numbers that have some
 };
 SharedProbes shared_probes(const std::vector<const Probe*>& baseline,
                            const std::vector<const Probe*>& candidate);
+
+/// Causes that others have found behind collectives that are slow over nodes, in the order in which to look.
+inline constexpr const char* slow_collective_causes =
+    "ATS in the adapter, ACS with DirectTrans on its path, relaxed ordering, and an adapter below the same "
+    "switch as its GPU";
+/// A collective is slow that has less than this share of the baseline's rate.
+inline constexpr double slow_collective_share = 0.9;
 
 }  // namespace virtrain::results

@@ -231,6 +231,25 @@ TEST_CASE("figures alone name the loss and where to look") {
   CHECK(diagnose(vm, metal).findings.empty());
 }
 
+TEST_CASE("figures are told in their own units, and a time that grows is a loss") {
+  const auto time = [](double seconds) {
+    Probe probe;
+    probe.name = "round_trip";
+    probe.unit = "s";
+    probe.value = seconds;
+    return probe;
+  };
+  DiagnosedSide vm, metal;
+  vm.probes = {time(20e-6)};
+  metal.probes = {time(5e-6)};
+  const auto found = diagnose(vm, metal);
+  REQUIRE(found.losses.size() == 1);
+  CHECK(found.losses[0].loss() == Approx(0.75));
+  CHECK_THAT(to_text(found, 0),
+             Contains("round_trip: ") && Contains("25.0 % of its rate") && !Contains("B/s"));
+  CHECK(diagnose(metal, vm).losses[0].loss() == Approx(-3));
+}
+
 TEST_CASE("logs of two different jobs are not held against each other") {
   const auto one = side_of(changed("16 coll", {"4 coll channels, 0 nvls channels"}));
   DiagnosedSide other{.files = {"y.log"}, .nccl = log_of(lines(healthy)), .probes = {}};
