@@ -24,7 +24,6 @@ constexpr milliseconds look_period{1'000};
 /// A command that says figures and stands still is ended after the one, or so many of its longest gaps.
 constexpr nanoseconds least_silence = std::chrono::seconds(60);
 constexpr int most_gaps = 10;
-constexpr const char* out_of_memory_hint = " (killed, probably out of memory: raise guest.memory)";
 constexpr const char* not_found_hint = " (not found: is the program in the node, at this path?)";
 constexpr int not_found_status = 127;
 
@@ -39,14 +38,6 @@ CommandJob::CommandJob(asio::io_context& io, const TenantPlacement& placement, s
 asio::awaitable<void> CommandJob::launch(const std::string& /*program*/, std::chrono::seconds timeout) {
   timeout_ = timeout;
   if (network_ == RankNetwork::tcp) { co_await check_paths(); }
-}
-
-asio::awaitable<void> CommandJob::wait_for_hello(milliseconds /*deadline*/) {
-  co_return;
-}
-
-asio::awaitable<void> CommandJob::wait_for_ready(milliseconds /*deadline*/) {
-  co_return;
 }
 
 asio::awaitable<void> CommandJob::go() {
@@ -136,7 +127,7 @@ std::string CommandJob::ended_early() const {
     if (status == 0) { continue; }
     return fmt::format("the command of {} ended with exit status {} in {}{}", placement_.name, status,
                        nodes_[process->node].hostname,
-                       status == killed_status      ? out_of_memory_hint
+                       status == killed_status      ? killed_hint
                        : status == not_found_status ? not_found_hint
                                                     : "");
   }

@@ -27,8 +27,6 @@ class CommandJob final : public TenantJob {
 
   /// Checks the paths between the nodes; nothing starts yet.
   asio::awaitable<void> launch(const std::string& program, std::chrono::seconds timeout) override;
-  asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline) override;
-  asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline) override;
   /// Starts the command.
   asio::awaitable<void> go() override;
   /// Until all its processes have ended.

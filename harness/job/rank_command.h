@@ -46,7 +46,7 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
 std::map<std::string, std::string> rank_environment(const TenantPlacement& placement,
                                                     const std::map<std::string, std::string>& of_node,
                                                     RankNetwork network, bool crowded,
-                                                    const std::string& interface = "eth0");
+                                                    const std::string& interface);
 
 /// Where the processes of a command in one node stand among the others.
 struct RankPlace {

@@ -87,7 +87,8 @@ asio::awaitable<void> StressJob::start(std::size_t index, std::vector<std::strin
   const auto self = shared_from_this();
   ProcessSpec spec;
   spec.argv = std::move(argv);
-  spec.environment = rank_environment(placement_, nodes_[0].environment, RankNetwork::shared_memory, true);
+  spec.environment = rank_environment(placement_, nodes_[0].environment, RankNetwork::shared_memory, true,
+                                      nodes_[0].interface);
   ProcessEvents events;
   events.on_output = [self, &stressor](OutputStream stream, std::string_view bytes, std::int64_t) {
     self->take_output(stressor, stream, bytes);

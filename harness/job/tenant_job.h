@@ -53,8 +53,9 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// Runs another program of ranks in place of the trainer, before launch(), and returns what they print.
   /// Throws Error(trial_failed) as run_in_node() does.
   asio::awaitable<std::string> measure(std::vector<std::string> program, std::chrono::seconds timeout);
-  virtual asio::awaitable<void> wait_for_hello(std::chrono::milliseconds deadline) = 0;
-  virtual asio::awaitable<void> wait_for_ready(std::chrono::milliseconds deadline) = 0;
+  /// Until its processes have said what they are, and stand at the barrier; a job that knows none is there.
+  virtual asio::awaitable<void> wait_for_hello(std::chrono::milliseconds /*deadline*/) { co_return; }
+  virtual asio::awaitable<void> wait_for_ready(std::chrono::milliseconds /*deadline*/) { co_return; }
   /// Releases the barrier; the work begins.
   virtual asio::awaitable<void> go() = 0;
   /// Until all that counts is done; more may follow.
@@ -82,6 +83,9 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   std::string last_words() const;
 
  protected:
+  /// Behind a process's exit status that SIGKILL makes.
+  static constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
+
   /// A process that was started in a node.
   struct Process {
     std::size_t node = 0;

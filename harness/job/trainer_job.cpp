@@ -21,7 +21,6 @@ constexpr milliseconds exit_grace{10'000};
 /// With GPUs: whoever closes one last waits for the driver to shut it down, 1 to 4 s for each, one after the
 /// other, after tens of GB were freed and NCCL and MPI have ended.
 constexpr milliseconds gpu_exit_grace{60'000};
-constexpr const char* killed_hint = " (killed, probably out of memory: raise guest.memory)";
 
 Error refused(const std::string& why) {
   return {"read the trainer's output", ErrorCode::protocol, why};

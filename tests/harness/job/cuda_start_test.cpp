@@ -116,7 +116,7 @@ TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm
   tenant.nodes.resize(2);
   tenant.nodes[0].devices.resize(2);  // GPUs
   const auto disabled = [&](RankNetwork network) -> std::string {
-    const auto environment = rank_environment(tenant, {}, network, false);
+    const auto environment = rank_environment(tenant, {}, network, false, "eth0");
     const auto found = environment.find("NCCL_IB_DISABLE");
     return found == environment.end() ? "(unset)" : found->second;
   };
@@ -136,7 +136,7 @@ TEST_CASE("NCCL takes RDMA adapters only where they were lent, whichever the arm
 
 TEST_CASE("NCCL is asked for its transports, unless the workload asks it for something else") {
   TenantPlacement tenant;
-  const auto asked = [&] { return rank_environment(tenant, {}, RankNetwork::tcp, false); };
+  const auto asked = [&] { return rank_environment(tenant, {}, RankNetwork::tcp, false, "eth0"); };
   CHECK(asked().count("NCCL_DEBUG") == 0);
   tenant.workload.backend = Backend::cuda;
   CHECK(asked().at("NCCL_DEBUG") == "INFO");
