@@ -128,7 +128,7 @@ std::optional<StressorSaid> decode_stressor_record(const RankLine& line) {
 }
 
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,
-                                                const std::string& node) {
+                                                const std::string& node, std::int64_t run) {
   const std::string operation = "read what virtrain-probe has measured in " + node;
   std::vector<results::Probe> figures;
   for (const auto& line : split(lines, '\n')) {
@@ -144,6 +144,7 @@ std::vector<results::Probe> parse_probe_records(const std::string& lines, const 
     }
     figures.back().arm = arm;
     figures.back().node = node;
+    figures.back().run = run;
   }
   return figures;
 }

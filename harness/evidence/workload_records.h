@@ -38,9 +38,9 @@ using StressorSaid =
 /// a broken one.
 std::optional<StressorSaid> decode_stressor_record(const RankLine& line);
 
-/// The figures among the records that virtrain-probe has written, measured in this arm and node. Throws
-/// Error(trial_failed) where they are not such records.
+/// The figures among the records that virtrain-probe has written, measured in this arm and node by this run.
+/// Throws Error(trial_failed) where they are not such records.
 std::vector<results::Probe> parse_probe_records(const std::string& lines, const std::string& arm,
-                                                const std::string& node);
+                                                const std::string& node, std::int64_t run);
 
 }  // namespace virtrain::harness

@@ -27,6 +27,18 @@ int judge_verdicts(const std::vector<CaseComparison>& all) {
   return 0;
 }
 
+int judge_probes(const results::ProbeStudy& study) {
+  const auto is_worse = [&](const auto& one) {
+    return one.verdict == Verdict::worse && one.p_worse_holm.value_or(0) < study.settings.alpha;
+  };
+  const auto is_undecided = [](const auto& one) {
+    return one.verdict == Verdict::worse || one.verdict == Verdict::inconclusive ||
+           one.verdict == Verdict::not_comparable;
+  };
+  if (std::ranges::any_of(study.figures, is_worse)) { return exit_worse; }
+  return std::ranges::any_of(study.figures, is_undecided) ? exit_no_verdict : 0;
+}
+
 int judge_security(const std::vector<results::SecurityProbe>& probes) {
   const auto any = [&](LeakResult result) {
     const std::string_view word = to_string(result);

@@ -6,6 +6,7 @@
 #include "harness/experiment/experiment.h"
 #include "harness/scenario/scenario.h"
 #include "results/comparison/compare.h"
+#include "results/comparison/probe_comparison.h"
 #include "results/store/store.h"
 
 namespace virtrain::harness {
@@ -20,6 +21,8 @@ int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseCompa
 /// else 0. Of several cases one is worse only if it is after Holm's correction; before it only, it has no
 /// verdict.
 int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
+/// The same of micro-benchmarks, figure by figure.
+int judge_probes(const results::ProbeStudy& study);
 /// Exit status of security probes: exit_worse where something leaked, exit_no_verdict where one was
 /// inconclusive, else 0.
 int judge_security(const std::vector<results::SecurityProbe>& probes);

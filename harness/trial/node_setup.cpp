@@ -97,7 +97,8 @@ asio::awaitable<void> probe_node(LiveTrial& trial, const LiveTenant& tenant, con
     }
     with_environment.insert(with_environment.end(), command.begin(), command.end());
     const auto lines = co_await run_in_node(context.io, node.live.agent, with_environment, probe_deadline);
-    const auto figures = parse_probe_records(lines, trial.planned.arm, node.live.placement->hostname);
+    const auto figures =
+        parse_probe_records(lines, trial.planned.arm, node.live.placement->hostname, trial.planned.order);
     context.store.add_probes(context.experiment, figures);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::trial_failed) { throw; }
@@ -288,8 +289,8 @@ asio::awaitable<void> probe_ranks(LiveTrial& trial) {
       std::string failure;
       try {
         const auto lines = co_await tenant.job->measure(std::move(command), probe_deadline);
-        context.store.add_probes(context.experiment,
-                                 parse_probe_records(records_in(lines), trial.planned.arm, ""));
+        context.store.add_probes(context.experiment, parse_probe_records(records_in(lines), trial.planned.arm,
+                                                                         "", trial.planned.order));
       } catch (const Error& error) {
         if (error.code() != ErrorCode::trial_failed) { throw; }
         failure = error.what();

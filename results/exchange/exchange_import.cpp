@@ -287,7 +287,8 @@ std::vector<FileReport> import_unit(Store& store, InspectedUnit inspected) {
     return reports;
   }
   for (std::size_t i = 0; i < remembered.size(); ++i) { refuse_known(remembered[i], *logs[i].lines); }
-  RecordImporter importer(store);
+  const bool is_run = inspected.format != FileFormat::jsonl && inspected.format != FileFormat::csv;
+  RecordImporter importer(store, is_run);
   read_unit(*inspected.format, logs, inspected.unit, importer);
   reports.front().report = importer.report();
   return reports;
@@ -415,14 +416,14 @@ std::vector<FileReport> import_paths(Store& store, const std::vector<std::string
 }
 
 ImportReport copy_records(Store& store, std::istream& in, const std::string& name) {
-  RecordImporter importer(store);
+  RecordImporter importer(store, false);
   LineReader lines(in, name);
   store.transaction("import " + name, [&] { read_jsonl(lines, importer); });
   return importer.report();
 }
 
 ImportReport import_jsonl(Store& store, std::istream& in, const std::string& name) {
-  RecordImporter importer(store);
+  RecordImporter importer(store, false);
   LineReader lines(in, name);
   const auto hash = hash_of(in, name);
   lines.rewind();

@@ -259,10 +259,12 @@ struct Probe {
   std::optional<std::int64_t> wrong = {};  ///< elements that were not what they should be
   std::string measured_at = {};            ///< ISO 8601, wall clock
   nlohmann::json detail = nullptr;         ///< what else the source says
+  /// Which run of its experiment measured it, a tool's run or the trial's order; absent: nobody knows.
+  std::optional<std::int64_t> run = {};
 };
 BOOST_DESCRIBE_STRUCT(Probe, (),
                       (name, arm, node, transport, data_type, nodes, ranks, size_bytes, seconds, value, unit,
-                       bus_bytes_per_second, wrong, measured_at, detail))
+                       bus_bytes_per_second, wrong, measured_at, detail, run))
 
 /// Finding of a tenant about another one, or about the host, in one arm.
 struct SecurityProbe {

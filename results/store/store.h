@@ -93,6 +93,8 @@ class Store {
   void add_telemetry(std::int64_t node, std::span<const Telemetry> readings);
   void add_event(const std::string& experiment, const Event& event);
   void add_probes(const std::string& experiment, std::span<const Probe> probes);
+  /// Largest number of a run of its probes; 0: none has one.
+  std::int64_t last_probe_run(const std::string& experiment) const;
   void add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes);
   /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
   /// and ended experiments stay as they are. Whether the experiment was `running`.

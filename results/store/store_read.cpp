@@ -219,6 +219,14 @@ std::vector<Probe> Store::probes(const std::string& experiment) const {
   });
 }
 
+std::int64_t Store::last_probe_run(const std::string& experiment) const {
+  return connection_->guarded("read probes of " + experiment, [&] {
+    auto query = connection_->query("SELECT coalesce(max(run), 0) FROM probe WHERE experiment_number = ?");
+    query.bind(connection_->experiment_number(experiment)).next();
+    return query.read<std::int64_t>();
+  });
+}
+
 std::vector<SecurityProbe> Store::security_probes(const std::string& experiment) const {
   return connection_->guarded("read security probes of " + experiment, [&] {
     const auto sql = select_sql<SecurityProbe>(of_experiment("security_probe", "rowid"));

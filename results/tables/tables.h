@@ -1,11 +1,12 @@
 #pragma once
 
-#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "results/comparison/compare.h"
+#include "results/comparison/probe_comparison.h"
 #include "results/reading/read_changes.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
@@ -52,19 +53,12 @@ Table experiments_table(const Store& store);
 /// The table of `show`: the experiment's trials, and its properties as notes, without `all_properties` the
 /// long ones cut and packages counted. Error(not_found) if there is none.
 Table show_experiment(const Store& store, const std::string& experiment, bool all_properties = false);
-/// The table of `compare` for experiments that have probes and no trials.
-Table probes_without_trials(const std::vector<Probe>& probes);
-/// The table of `show --probes`: the median of each probe in each arm, against bare metal.
+/// The table of `compare` for probes: each figure that both sides have measured.
+Table probe_study_table(const ProbeStudy& study);
+/// The table of `show --probes`: the median of each probe in each arm, against bare metal, with a verdict
+/// where three runs of both are known.
 Table probes_table(const Store& store, const std::string& experiment);
-/// The usable trials of one arm.
-struct ArmTrials {
-  std::size_t count = 0;
-  bool emulated = false;  ///< in some of them VMs were
-};
-using TrialsOfArms = std::map<std::string, ArmTrials>;
-void add_trial(TrialsOfArms& arms, const Trial& trial);
-/// The same of any probes, without a title. A figure of a tenant's ranks that each trial has measured once at
-/// most has a verdict: of others nobody knows how many runs they are of.
-Table probes_table(const std::vector<Probe>& probes, const TrialsOfArms& arms = {});
+/// The same of any probes, without a title. `emulated`: arms whose VMs were.
+Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>& emulated = {});
 
 }  // namespace virtrain::results

@@ -202,7 +202,7 @@ asio::awaitable<void> converse(Trial& trial) {
   const std::vector<std::string> probe{"probe"};
   const auto lines = co_await run_in_node(trial.io, trial.client, probe, seconds(5));
   try {
-    trial.probes = parse_probe_records(lines, "vm", "t1n1");
+    trial.probes = parse_probe_records(lines, "vm", "t1n1", 1);
   } catch (const Error& error) { check(error.code() == ErrorCode::trial_failed); }
   co_await trial.job->launch("trainer", seconds(5));
   co_await trial.job->wait_for_hello(seconds(5));

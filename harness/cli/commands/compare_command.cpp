@@ -16,6 +16,7 @@
 #include "harness/experiment/judge.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/reading/read_comparison.h"
+#include "results/reading/read_probes.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
@@ -34,6 +35,7 @@ struct CompareArguments {
   std::vector<std::string> ids;      ///< beside --experiment
   std::vector<std::string> changed;  ///< facts that were meant to change
   bool expect = false;
+  bool probes = false;  ///< micro-benchmarks, also where there are trials
   results::ComparisonView view;
   bool own_margin = false, own_alpha = false;  ///< --margin, --alpha was given
   bool one_side_only = false;
@@ -62,44 +64,30 @@ std::string source_sentence(const Store& store, const results::CompareRequest& r
                      excerpt(latest->id), excerpt(latest->scenario), to_string(latest->status));
 }
 
-/// Probes of the selected experiments, where those have no trials; of the latest one if nothing is selected.
-std::vector<results::Probe> probes_without_trials(const Store& store,
-                                                  const results::CompareRequest& request) {
+/// Whether the request selects experiments with probes and none with trials.
+bool has_probes_alone(const Store& store, const results::CompareRequest& request) {
   try {
     results::experiments_of(store, request);
-    return {};
+    return false;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::not_found) { throw; }
   }
-  auto wanted = request.selection;
-  wanted.experiments = store.full_ids(wanted.experiments);
-  std::vector<results::Probe> probes;
-  for (const auto& one : store.list_experiments()) {
-    const bool is_selected =
-        (wanted.experiments.empty() || contains(wanted.experiments, one.experiment.id)) &&
-        (wanted.scenario.empty() || wanted.scenario == one.experiment.scenario) &&
-        (wanted.label.empty() || wanted.label == one.experiment.label);
-    if (!is_selected) { continue; }
-    auto more = store.probes(one.experiment.id);
-    const bool is_selection =
-        !wanted.experiments.empty() || !wanted.scenario.empty() || !wanted.label.empty();
-    if (!is_selection && !more.empty()) { probes.clear(); }
-    probes.insert(probes.end(), more.begin(), more.end());
-  }
-  return probes;
+  return !results::probe_experiments_of(store, request).empty();
 }
 
-/// Shows probes in place of a comparison, and says that this is not a verdict.
-void show_probes(const std::vector<results::Probe>& probes, CompareArguments& arguments, Cli& cli) {
-  if (arguments.format == results::Format::table || arguments.format == results::Format::markdown) {
-    fmt::print(std::cout, "{}",
-               results::render(results::probes_without_trials(probes), arguments.format, screen_of_stdout()));
-  } else {
-    fmt::print(std::cout, "{}", results::render(std::vector<results::CaseComparison>(), arguments.format));
-    log::warning("there are no trials to compare: virtrain show --probes prints the probes by arm",
-                 {{"probes", std::to_string(probes.size())}});
+/// Compares micro-benchmarks in place of trials.
+void compare_probes(const Store& store, const CompareArguments& arguments, Cli& cli) {
+  const auto& request = arguments.request;
+  if (!request.predict.empty() || request.explain || request.force) {
+    throw Error(
+        "compare probes", ErrorCode::usage,
+        "--predict, --explain and --force are of trials, and these are micro-benchmarks; leave them out "
+        "(virtrain diagnose says why collectives are slow)");
   }
-  if (arguments.expect) { cli.exit_status = exit_no_verdict; }
+  const auto study = results::compare_probes(store, request);
+  fmt::print(std::cout, "{}",
+             results::render(results::probe_study_table(study), arguments.format, screen_of_stdout()));
+  if (arguments.expect) { cli.exit_status = judge_probes(study); }
 }
 
 /// Fails where a prediction that was asked for by name is missing.
@@ -152,9 +140,7 @@ void compare(CompareArguments& arguments, Cli& cli) {
                             request.explain ? "explain" : "predict"));
   }
   const Store store(arguments.database, Store::Mode::open);
-  if (const auto probes = probes_without_trials(store, request); !probes.empty()) {
-    return show_probes(probes, arguments, cli);
-  }
+  if (arguments.probes || has_probes_alone(store, request)) { return compare_probes(store, arguments, cli); }
   if (const auto expected = arguments.expect ? expected_settings(store, request) : std::nullopt) {
     if (!arguments.own_margin) { request.settings.margin = expected->margin; }
     if (!arguments.own_alpha) { request.settings.alpha = expected->alpha; }
@@ -195,6 +181,7 @@ constexpr const char* examples =
     "  virtrain compare --baseline label:published --candidate experiment:20261120t083012-7f3a2b\n"
     "  virtrain compare --explain                                            what the gap may come from\n"
     "  virtrain compare --scenario weak-scaling --predict 8,64,1024          throughput for more nodes\n"
+    "  virtrain compare --probes --case all_reduce                           collectives, size by size\n"
     "  virtrain compare --expect                                             a gate for scripts\n"
     "\n"
     "Exit codes: 0; with --expect 1 where a case is worse (with several cases: after Holm's correction), 5 "
@@ -214,7 +201,8 @@ void add_compare_command(Cli& cli) {
   verb->add_option("experiment", arguments->ids, "Experiment id, as --experiment")
       ->type_name("EXPERIMENT")
       ->check(not_empty());
-  verb->add_option("--case", request.case_name, "This case only")->check(not_empty());
+  verb->add_option("--case", request.case_name, "This case only; of micro-benchmarks the name of one")
+      ->check(not_empty());
   auto* baseline = verb->add_option("--baseline", request.baseline,
                                     "Baseline: an arm, or terms (see below); default bare_metal")
                        ->check(not_empty());
@@ -233,6 +221,8 @@ void add_compare_command(Cli& cli) {
                    "kernel,driver")
       ->type_name("PROPERTY,PROPERTY,…")
       ->delimiter(',');
+  verb->add_flag("--probes", arguments->probes,
+                 "Compare micro-benchmarks, figure by figure; so it does where there are no trials");
   verb->add_flag("--explain", request.explain, "Rank what differs between the sides by what it may cost");
   verb->add_flag("--tenants", arguments->view.tenants,
                  "List the tenants of each case: together, and alone (JSON always does)");

@@ -134,7 +134,7 @@ ProbeFigures probe_figures(const std::vector<Probe>& probes) {
     readings.values.push_back(probe.value);
     if (probe.bus_bytes_per_second) { readings.bus.push_back(*probe.bus_bytes_per_second); }
     readings.wrong += probe.wrong.value_or(0);
-    readings.is_of_nodes = readings.is_of_nodes || !probe.node.empty();
+    if (probe.run) { readings.runs.push_back(*probe.run); }
   }
   return figures;
 }

@@ -33,9 +33,11 @@ ProbeKey key_of(const Probe& probe);
 /// All readings of one figure in one arm.
 struct ProbeReadings {
   std::vector<double> values;
-  std::vector<double> bus;   ///< bus bandwidths in B/s, where the source has them
-  std::int64_t wrong = 0;    ///< elements that were not what they should be
-  bool is_of_nodes = false;  ///< some are of one node each, and not of all ranks
+  std::vector<double> bus;         ///< bus bandwidths in B/s, where the source has them
+  std::int64_t wrong = 0;          ///< elements that were not what they should be
+  std::vector<std::int64_t> runs;  ///< that measured the values, as far as anybody said
+
+  bool knows_runs() const { return runs.size() == values.size(); }
 };
 
 using ProbeFigures = std::map<ProbeKey, std::map<std::string, ProbeReadings>>;

@@ -212,7 +212,7 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
   if (fresh) {
     if (const auto stored = store_.experiment(id)) {
       refuse_measured(reader, *stored);
-      known = {stored->scenario, stored->label, {}};
+      known = {stored->scenario, stored->label};
     } else {
       if (scenario.empty()) {
         experiments_.erase(found);
@@ -220,7 +220,7 @@ RecordImporter::ImportedExperiment& RecordImporter::experiment_of(const ObjectRe
       }
       store_.add_imported_experiment(
           {.id = id, .scenario = scenario, .label = label, .status = Status::finished});
-      known = {scenario, label, {}};
+      known = {scenario, label};
       ++report_.experiments;
     }
   }
@@ -309,7 +309,9 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   reader.take("scenario", scenario);
   reader.take("label", label);
   take_record(reader, probe);
-  experiment_of(reader, experiment, scenario, label);
+  auto& known = experiment_of(reader, experiment, scenario, label);
+  if (is_run_ && !known.run) { known.run = store_.last_probe_run(experiment) + 1; }
+  if (!probe.run) { probe.run = known.run; }
   store_.add_probes(experiment, {&probe, 1});
   ++report_.probes;
   report_.wrong += probe.wrong.value_or(0) > 0 ? 1 : 0;

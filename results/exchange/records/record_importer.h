@@ -15,7 +15,8 @@ namespace virtrain::results {
 /// too, so that all of them are held to the same rules.
 class RecordImporter {
  public:
-  explicit RecordImporter(Store& store) : store_(store) {}
+  /// `is_run`: the file is what one run of a tool printed.
+  RecordImporter(Store& store, bool is_run) : store_(store), is_run_(is_run) {}
 
   /// Stores one record; what is wrong with it is an Error(bad_input) that starts with the position.
   void add(const nlohmann::json& record, const std::string& position);
@@ -30,7 +31,8 @@ class RecordImporter {
   struct ImportedExperiment {
     std::string scenario;
     std::string label;
-    std::vector<std::int64_t> trials;  ///< row ids, in the order of their records
+    std::vector<std::int64_t> trials = {};  ///< row ids, in the order of their records
+    std::optional<std::int64_t> run = {};   ///< of this file's probes
   };
 
   void add_record(const nlohmann::json& record, const std::string& position);
@@ -49,6 +51,7 @@ class RecordImporter {
   std::int64_t trial_row(const ObjectReader& reader, const std::string& experiment, std::int64_t ordinal);
 
   Store& store_;
+  bool is_run_;
   ImportReport report_;
   std::map<std::string, ImportedExperiment> experiments_;
   // Row ids of what this file brought, by owner and index, name or rank.

@@ -148,7 +148,7 @@ const RecordRules& rules_of<Probe>() {
       {"experiment", "name", "arm", "value", "unit"},
       {counted_from("nodes", 1), counted_from("ranks", 1), at_least("size_bytes", 0), above_zero("seconds"),
        at_least("value", 0), one_of("unit", {"B/s", "FLOP/s", "s"}), at_least("bus_bytes_per_second", 0),
-       at_least("wrong", 0)}};
+       counted_from("run", 1), at_least("wrong", 0)}};
   return rules;
 }
 

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "results/reading/read_changes.h"
 #include "results/reading/read_comparison.h"
+#include "results/reading/read_probes.h"
 
 namespace virtrain::results {
 namespace {
@@ -137,27 +138,46 @@ void read_change_logs(const Store& store, ReportData& data) {
   }
 }
 
+/// Those with trials; where there are none, those with probes.
+std::vector<std::string> reported_experiments(const Store& store, const CompareRequest& request) {
+  try {
+    return experiments_of(store, request);
+  } catch (const Error& error) {
+    auto ids = probe_experiments_of(store, request);
+    if (error.code() != ErrorCode::not_found || ids.empty()) { throw; }
+    return ids;
+  }
+}
+
+/// Comparisons of trials; where there are no trials, of probes.
+void read_comparisons(const Store& store, const CompareRequest& request, ReportData& data) {
+  try {
+    data.comparisons = compare(store, request);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::not_found) { throw; }
+    const bool has_probes = !probe_experiments_of(store, request).empty();
+    if (data.security.empty() && !has_probes) { throw; }
+    if (data.security.empty()) { data.probe_study = compare_probes(store, request); }
+  }
+}
+
 }  // namespace
 
 ReportData read_report_data(const Store& store, const ReportRequest& request) {
   ReportData data;
   data.request = request;
   data.database = store.file().string();
-  const auto ids = experiments_of(store, request.compare);
+  const auto ids = reported_experiments(store, request.compare);
   require_size(store, ids);
   for (const auto& id : ids) {
     const auto security = store.security_probes(id);
     data.security.insert(data.security.end(), security.begin(), security.end());
   }
-  try {
-    data.comparisons = compare(store, request.compare);
-  } catch (const Error& error) {  // without trials probes are a report of their own
-    if (error.code() != ErrorCode::not_found || data.security.empty()) { throw; }
-  }
+  read_comparisons(store, request.compare, data);
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
-    const auto probes = store.probes(id);
-    data.probes.insert(data.probes.end(), probes.begin(), probes.end());
+    append_runs(data.probes, store.probes(id));
+    data.emulated.merge(emulated_arms(store.trials(id)));
     std::ranges::move(host_readings(store, id), std::back_inserter(data.hosts));
     for (auto& trial : store.trials(id)) {
       auto tenants = store.tenants(trial.id);

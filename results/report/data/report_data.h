@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "results/changes/changes.h"
 #include "results/comparison/compare.h"
 #include "results/comparison/mitigation.h"
+#include "results/comparison/probe_comparison.h"
 #include "results/store/store.h"
 #include "results/tables/hosts_table.h"
 
@@ -58,6 +60,8 @@ struct ReportData {
   std::vector<ReportTrial> trials;      ///< of all experiments, in stored order
   std::vector<TrialRecord> records;     ///< in order of case and arm
   std::vector<Probe> probes;            ///< of all experiments
+  std::set<std::string> emulated = {};  ///< arms whose VMs were
+  ProbeStudy probe_study = {};          ///< where there are no trials
   std::vector<HostReading> hosts;       ///< of those over several hosts
   std::vector<SecurityProbe> security;  ///< likewise
   std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases, beside neighbours too

@@ -224,6 +224,13 @@ std::string headline(const ReportData& data) {
   if (data.comparisons.empty() && !data.security.empty()) {
     return "security probes: " + security_summary(data.security);
   }
+  if (!data.probe_study.figures.empty()) {
+    const auto words = probe_summary(data.probe_study);
+    return words.empty() ? fmt::format("Micro-benchmarks: none of {} is more than {:.3g} % slower",
+                                       counted(data.probe_study.figures.size(), "figure"),
+                                       data.probe_study.settings.margin * 100)
+                         : "Micro-benchmarks: " + words;
+  }
   // Verdicts over nights before and after a loss say little: both arms may have lost.
   const auto changes = changes_headline(data);
   return (changes.empty() ? verdict_headline(data) : changes) + failures_phrase(data);

@@ -109,16 +109,20 @@ json security_model(const ReportData& data) {
 
 json probes_model(const ReportData& data) {
   if (data.probes.empty()) { return json::array(); }
-  TrialsOfArms arms;
-  for (const auto& one : data.trials) { add_trial(arms, one.trial); }
-  auto table = without_empty_columns(probes_table(data.probes, arms));
+  auto table = without_empty_columns(probes_table(data.probes, data.emulated));
   constexpr std::size_t most_rows = 200;
   if (table.rows.size() > most_rows) {
     table.notes.push_back(
         fmt::format("{} of {} rows; virtrain show --probes has them all", most_rows, table.rows.size()));
     table.rows.resize(most_rows);
   }
-  return json::array({table_model(table, "Probes: medians of each arm")});
+  auto tables = json::array();
+  if (!data.probe_study.figures.empty()) {
+    const auto compared = without_empty_columns(probe_study_table(data.probe_study));
+    tables.push_back(table_model(compared, compared.title));
+  }
+  tables.push_back(table_model(table, "Probes: medians of each arm"));
+  return tables;
 }
 
 json hosts_model(const ReportData& data) {

@@ -170,11 +170,12 @@ TEST_CASE("a stressor's records are read strictly") {
 }
 
 TEST_CASE("figures of virtrain-probe are of the arm and node that it ran in") {
-  const auto figures = parse_probe_records(probe_records, "vm", "t1n1");
+  const auto figures = parse_probe_records(probe_records, "vm", "t1n1", 3);
   REQUIRE(figures.size() == 2);
   CHECK(figures[0].name == "triad");
   CHECK(figures[0].arm == "vm");
   CHECK(figures[0].node == "t1n1");
+  CHECK(figures[0].run == 3);
   CHECK(figures[0].size_bytes == 67108864);
   CHECK(figures[0].value == 805306368.0);
   CHECK(figures[0].detail["threads"] == 2);
@@ -188,7 +189,7 @@ TEST_CASE("what is no record of virtrain-probe fails with the node's name") {
   for (const auto* text :
        {"Illegal instruction\n", "{\"rank\":0}\n", "5", R"({"record":"probe","value":"fast"})"}) {
     INFO(text);
-    CHECK_THROWS_WITH(parse_probe_records(text, "vm", "t1n2"),
+    CHECK_THROWS_WITH(parse_probe_records(text, "vm", "t1n2", 3),
                       Contains("virtrain-probe has measured in t1n2"));
   }
 }
@@ -198,7 +199,7 @@ TEST_CASE("row 3: a figure that the database would refuse is refused in words, h
     const std::string figure =
         R"({"record":"probe","name":"triad","unit":"B/s","value":1.5,"seconds":0.1,"nodes":1,"wrong":0,)";
     try {
-      parse_probe_records(figure + changed + "}", "vm", "t1n2");
+      parse_probe_records(figure + changed + "}", "vm", "t1n2", 3);
     } catch (const Error& error) {
       CHECK(error.code() == ErrorCode::trial_failed);
       return error.message();

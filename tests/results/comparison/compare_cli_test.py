@@ -280,16 +280,39 @@ def schedulers(folder):
 
 
 def probes_alone(folder):
-    """A database of micro-benchmarks is shown by arm, with what a verdict would take, and is no error."""
-    records = [{"record": "probe", "experiment": "p", "scenario": "s", "name": "all_reduce", "arm": arm, "unit": "B/s", "value": value,
-                "bus_bytes_per_second": value, "ranks": 2, "size_bytes": 1024} for arm, value in (("bare_metal", 2e9), ("vm", 1e9))]
-    probes = database(folder, "probes", records)
-    shown = run("compare", "--db", probes).stdout
-    assert "no trials to compare" in shown and "virtrain show --probes" in shown and "50.0 %" in shown and "ATS" in shown, shown
-    assert run("compare", "--db", probes, "--format", "csv").stdout.startswith("case,arm,") and compare(probes) == [] and "virtrain show --probes" in run("compare", "--db", probes, "--format", "json").stderr
-    run("compare", "--db", probes, "--expect", status=5)
+    """Micro-benchmarks are compared figure by figure, with runs as the unit; of one run each there is a ratio and no verdict."""
+    def records(runs, names=("all_reduce",)):
+        return [{"record": "probe", "experiment": "p", "scenario": "s", "name": name, "arm": arm, "unit": "B/s", "value": value * noise,
+                 "bus_bytes_per_second": value * noise, "ranks": 2, "size_bytes": size, "run": run + 1}
+                for run, noise in enumerate(runs) for name in names for size in (1024, 1 << 30)
+                for arm, value in (("bare_metal", 2e9), ("vm", 2e9 if size == 1024 else 1e9))]
+    one = database(folder, "one-run", records([1.0]))
+    shown = run("compare", "--db", one).stdout
+    assert "50.0 %" in shown and "three runs" in shown and "ATS" in shown and "1 of 2 figures" in shown, shown
+    found = compare(one)
+    assert [figure["verdict"] for figure in found] == ["inconclusive"] * 2 and abs(found[1]["ratio"] - 0.5) < 1e-9 and found[1]["ci_low"] is None, found
+    run("compare", "--db", one, "--expect", status=5)
+    four = database(folder, "four-runs", records([0.999, 1.0, 1.001, 1.0005], ("all_reduce", "broadcast")))
+    found = {(figure["probe"], figure["size_bytes"]): figure for figure in compare(four)}
+    assert len(found) == 4 and found["all_reduce", 1024]["verdict"] == "equivalent", found
+    slow = found["broadcast", 1 << 30]
+    assert slow["verdict"] == "worse" and slow["ci_low"] < 0.5 < slow["ci_high"] < 0.503 and slow["n"] == 4, slow
+    assert slow["p_worse"] < slow["p_worse_holm"] < 0.001, slow
+    run("compare", "--db", four, "--expect", status=1)
+    run("compare", "--db", four, "--expect", "--case", "all_reduce", "--margin", "60%")
+    assert run("compare", "--db", four, "--format", "csv").stdout.startswith("probe,data_type,side,")
+    assert "broadcast" in run("compare", "--db", four, "--case", "gemm", status=3).stderr
+    assert "--predict" in run("compare", "--db", four, "--predict", "8", status=2).stderr
+    assert "measured on both sides" in run("compare", "--db", four, "--candidate", "vgpu", status=3).stderr
+    page = os.path.join(folder, "probes.html")
+    run("report", "--db", four, "--output", page)
+    assert "2 of 4 figures" in open(page, encoding="utf-8").read()
+    labels = [{**record, "experiment": label, "label": label, "arm": "vm"} for label, arm in (("before", "bare_metal"), ("after", "vm"))
+              for record in records([0.999, 1.0, 1.001]) if record["arm"] == arm]
+    upgrade = compare(database(folder, "labels", labels), "--baseline", "label:before", "--candidate", "label:after")
+    assert [figure["verdict"] for figure in upgrade] == ["equivalent", "worse"], upgrade
     nothing = os.path.join(folder, "nothing.db")
-    run("import", os.path.join(folder, "probes.jsonl"), "--db", nothing)
+    run("import", os.path.join(folder, "one-run.jsonl"), "--db", nothing)
     assert "show --probes" in run("compare", "--db", nothing, "--scenario", "other", status=3).stderr
 
 
