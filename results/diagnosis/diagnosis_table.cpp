@@ -17,6 +17,8 @@ constexpr ColumnOf<Found> finding_columns[] = {
     {"finding", "finding", [](const Found& of) { return cell(of.says); }, false, false, false, false, true},
     {"evidence", "seen", [](const Found& of) { return cell(of.evidence); }, false, false, false, false, true},
     {"cost", "costs", [](const Found& of) { return cell(of.cost); }, false, true, false, false, true},
+    {"loss", "loss", [](const Found& of) { return cell(of.loss); }, false, true},
+    {"grade", "grade", [](const Found& of) { return cell(std::string(to_string(of.grade))); }},
     {"fix", "do", [](const Found& of) { return cell(of.fix); }, false, false, false, false, true},
     {"check", "check", [](const Found& of) { return cell(of.check); }, false, false, false, false, true}};
 
@@ -31,7 +33,11 @@ std::string loss_words(const MeasuredLoss& loss) {
 }
 
 std::string unknown_words(const std::string& unknown) {
-  return "cannot tell " + unknown;
+  return "cannot tell " + printable(unknown);
+}
+
+std::string contradiction_words(const std::string& contradiction) {
+  return "contradiction: " + printable(contradiction);
 }
 
 }  // namespace
@@ -39,6 +45,7 @@ std::string unknown_words(const std::string& unknown) {
 Table diagnosis_table(const Diagnosis& diagnosis) {
   auto table = table_of(finding_columns, diagnosis.findings);
   for (const auto& loss : diagnosis.losses) { table.notes.push_back(loss_words(loss)); }
+  for (const auto& one : diagnosis.contradictions) { table.notes.push_back(contradiction_words(one)); }
   for (const auto& one : diagnosis.unknown) { table.notes.push_back(unknown_words(one)); }
   return table;
 }
@@ -50,11 +57,12 @@ std::string to_text(const Diagnosis& diagnosis, std::size_t columns) {
   if (!diagnosis.losses.empty()) {
     add("One run of each side carries no verdict; virtrain compare gives one for three and more.");
   }
-  if (diagnosis.findings.empty()) { add("Nothing that these files tell is wrong."); }
+  if (diagnosis.findings.empty()) { add("Nothing that is known here is wrong."); }
+  for (const auto& one : diagnosis.contradictions) { add(contradiction_words(one)); }
   std::size_t number = 0;
   for (const auto& one : diagnosis.findings) {
     text += "\n";
-    add(fmt::format("{}. {}: {}", ++number, one.id, one.says));
+    add(fmt::format("{}. {}: {}", ++number, one.id, printable(one.says)));
     for (const auto& [head, words] :
          std::array{std::pair("seen", &one.evidence), std::pair("costs", &one.cost),
                     std::pair("do", &one.fix), std::pair("check", &one.check)}) {

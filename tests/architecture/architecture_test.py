@@ -30,7 +30,7 @@ OWNED_HEADERS = [
     (r"oneapi/|dnnl", r"workloads/common/onednn\.h"),
     (r"mpi\.h", r"workloads/.*"),
     (r"yaml-cpp/", r"harness/scenario/.*|results/changes/scenario_version\.cpp"),
-    (r"pugixml", r"vmctl/.*|results/exchange/.*"),
+    (r"pugixml", r"vmctl/.*|results/(diagnosis|exchange)/.*"),
     (r"regex$", r"nobody, for it uses up the stack on long texts \(common/text/scanner\.h\)"),
 ]
 FORBIDDEN_LINKS = [  # (target, library) as link lines spell them
@@ -55,7 +55,7 @@ MAY_MAKE_OUTPUT = re.compile(
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
     r"(harness/(evidence|rules|plan)|results/(statistics|comparison|changes)|vmctl/hypervisor/domain)/.*"
-    r"|(harness/bisect/search|harness/scenario/(line_pattern|placeholders)|results/diagnosis/(diagnosis|nccl_log))\..*"
+    r"|(harness/bisect/search|harness/scenario/(line_pattern|placeholders)|results/diagnosis/(?!read_|diagnosis_table)\w+)\..*"
     r"|results/exchange/readers/logs/step_(levels|lines)\..*"
 )
 # Beside what is pure itself: the language, the libraries that compute, and our values.

@@ -447,7 +447,18 @@ class Diagnose(CommandLine):
         findings = json.loads(self.succeed("diagnose", vm, "--baseline", metal, "--json").out)
         self.assertEqual([f["id"] for f in findings], ["NCL-1"])
         self.assertIn("SHM/direct/direct", findings[0]["evidence"])
-        self.assertIn("Nothing that these files tell is wrong", self.succeed("diagnose", "-", stdin=metal.read_text()).out)
+        self.assertIn("Nothing that is known here is wrong", self.succeed("diagnose", "-", stdin=metal.read_text()).out)
+
+    def test_a_log_and_a_recorded_host_that_explain_each_other(self):
+        host = pathlib.Path(BUILD) / "hosts/r750xa"
+        vm = self.log("vm.log", "NET/IB : GPU Direct RDMA Disabled for HCA 0 'mlx5_0'", "Channel 00/0 : 0[0] -> 1[1] via NET/IB/0")
+        alone = json.loads(self.succeed("diagnose", "--inventory", host, "--json").out)
+        self.assertIn("RDM-1", [f["id"] for f in alone])
+        together = json.loads(self.succeed("diagnose", vm, "--inventory", host, "--json").out)
+        self.assertEqual(virtrain("diagnose").status, 2)
+        self.assertIn("needs files", virtrain("diagnose").err)
+        self.assertNotIn("CH-1", [f["id"] for f in together])  # about lending, and no cause of slowness
+        self.succeed("diagnose", "--host")
 
     def test_files_that_say_nothing(self):
         other = self.file("hello\n", name="other.log")

@@ -260,6 +260,34 @@ TEST_CASE("logs of two different jobs are not held against each other") {
              Contains("4 ranks on 2 hosts here, 8 ranks on 2 hosts in the baseline"));
 }
 
+TEST_CASE("what a log shows and what the host shows are one cause where they explain each other") {
+  const auto check = [](const char* id, const char* found, CheckStatus status = CheckStatus::failed) {
+    return virtrain::Finding{id, Severity::warns, status, found, status == CheckStatus::failed ? "mend" : ""};
+  };
+  auto side = side_of(changed("Channel 0", {"Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct",
+                                            "Channel 00/0 : 1[1] -> 2[0] via NET/IB/0/GDRDMA"}));
+  side.probes = {all_reduce(160e9)};
+  auto metal = side_of(healthy);
+  metal.probes = {all_reduce(320e9)};
+  side.host = DiagnosedHost{.name = "h",
+                            .checks = {check("CH-1", "no vsock"), check("MEM-1", "no page is free"),
+                                       check("ACS-2", "ACS redirects: it may halve"),
+                                       check("LNK-1", "0000:b1:00.0 runs 4 of 16 lanes"),
+                                       check("NEW-1", "something else"), check("CPU-1", "", CheckStatus::ok)},
+                            .functions = {},
+                            .node_of_cpu = {},
+                            .gpus = 2};
+  const auto found = diagnose(side, metal);
+  CHECK(ids(found) == std::vector<std::string>{"ACS-2", "LNK-1", "MEM-1", "NEW-1"});
+  CHECK(found.findings[0].grade == EvidenceGrade::explained);
+  CHECK_THAT(found.findings[0].evidence,
+             Contains("NCL-1") && Contains("SHM/direct") && Contains("redirects"));
+  CHECK(found.findings[0].cost == "at most 50 % of all_reduce here");
+  CHECK(found.findings[1].loss == Approx(0.75));
+  side.host->checks = {check("ACS-2", "applies when root", CheckStatus::skipped)};
+  CHECK_THAT(to_text(diagnose(side, metal), 0), Contains("cannot tell ACS-2 of the host: needs the config"));
+}
+
 TEST_CASE("each rule of the diagnosis is in the troubleshooting page") {
   const auto page = read_file(VIRTRAIN_SOURCE_DIR "/docs/troubleshooting.md").value_or("");
   for (const auto& rule : diagnosis_rules()) {
