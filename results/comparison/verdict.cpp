@@ -189,6 +189,12 @@ std::string family_sentence(const std::vector<CaseComparison>& comparisons,
   return fmt::format("{} {} worse {}", join(worse, ", "), worse.size() == 1 ? "is" : "are", end);
 }
 
+bool is_beyond_noise(const CaseComparison& comparison) {
+  const auto& ci = comparison.test->ci_tost;
+  if (ci) { return ci->low > 1 || ci->high < 1; }
+  return std::abs(comparison.test->ratio - 1) > comparison.settings.margin;
+}
+
 std::string verdict_sentence(const CaseComparison& comparison) {
   if (!comparison.test) { return without_data(comparison); }
   if (comparison.forced) {

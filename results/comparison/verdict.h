@@ -19,6 +19,9 @@ bool worse_after_holm(const CaseComparison& comparison);
 /// `arm_words`: what an arm is called; else by its name.
 std::string family_sentence(const std::vector<CaseComparison>& comparisons,
                             const std::function<std::string(const std::string&)>& arm_words = {});
+/// How far the ratio is from 1 beyond what noise does; without an interval, beyond the margin. It has a
+/// ratio.
+bool is_beyond_noise(const CaseComparison& comparison);
 /// One sentence: the verdict with its numbers, or why there is none.
 std::string verdict_sentence(const CaseComparison& comparison);
 /// Remarks beyond the numbers: why there is no data, no verdict or no interval, that it was forced, how many

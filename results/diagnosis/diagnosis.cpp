@@ -14,7 +14,9 @@
 #include "results/comparison/causes/probe_key.h"
 #include "results/diagnosis/causes.h"
 #include "results/diagnosis/host_rules.h"
+#include "results/diagnosis/listing_rules.h"
 #include "results/diagnosis/nccl_rules.h"
+#include "results/diagnosis/stored_rules.h"
 
 namespace virtrain::results {
 namespace {
@@ -74,6 +76,7 @@ std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional
                                   bool has_losses) {
   std::vector<std::string> found;
   if (side.host) { found = host_unknowns(*side.host); }
+  for (auto& one : listing_unknowns(side)) { found.push_back(std::move(one)); }
   if (side.nccl.empty()) {
     found.emplace_back("ways, adapters and channels of NCCL: run with NCCL_DEBUG=INFO");
   } else if (!side.nccl.has_adapter_line && side.nccl.hosts.size() > 1) {
@@ -116,15 +119,24 @@ Diagnosis diagnose(const DiagnosedSide& side, const std::optional<DiagnosedSide>
     found.findings.push_back(silent_finding(found.losses.front()));
   }
   add_losses(found.findings, found.losses);
-  std::vector<CauseFinding> causes;
-  if (side.host) { causes = host_findings(*side.host); }
+  for (auto& one : stored_findings(side)) { found.findings.push_back(std::move(one)); }
+  for (auto& one : stored_losses(side)) { found.losses.push_back(std::move(one)); }
+  auto causes = listing_findings(side, baseline ? &*baseline : nullptr, found.findings);
+  if (side.host) {
+    auto more = host_findings(*side.host);
+    causes.insert(causes.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
   found.findings = joined(std::move(found.findings), causes);
   found.unknown = unknowns(side, baseline, !found.losses.empty());
+  found.contradictions = contradictions_of(side);
   return found;
 }
 
 std::vector<DiagnosisRule> diagnosis_rules() {
   auto all = nccl_rule_names();
+  for (const auto& more : {listing_rule_names(), stored_rule_names()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
   all.push_back(silent_loss);
   return all;
 }

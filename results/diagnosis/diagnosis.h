@@ -8,12 +8,16 @@
 
 #include "common/enum_text.h"
 #include "common/model/check.h"
+#include "results/comparison/compare.h"
+#include "results/diagnosis/guest_domain.h"
 #include "results/diagnosis/nccl_log.h"
+#include "results/diagnosis/pci_listing.h"
+#include "results/diagnosis/topo_matrix.h"
 #include "results/store/records.h"
 
 namespace virtrain::results {
 
-/// What a host's checks found, and what others' words about it are held against.
+/// Holds what a host's checks found, and what files about it are held against.
 struct DiagnosedHost {
   struct Function {
     int numa_node = -1;           ///< -1: the firmware does not say
@@ -29,9 +33,14 @@ struct DiagnosedHost {
 /// All that one side of a diagnosis has: what its files say, and its host.
 struct DiagnosedSide {
   std::vector<std::string> files = {};
-  NcclLog nccl = {};               ///< of all files together
-  std::vector<Probe> probes = {};  ///< of micro-benchmarks
+  NcclLog nccl = {};                        ///< of all files together
+  std::vector<Probe> probes = {};           ///< of micro-benchmarks
+  std::vector<TopoMatrix> topologies = {};  ///< nvidia-smi topo -m
+  std::vector<PciListing> listings = {};    ///< lspci -vvv
+  std::vector<GuestDomain> domains = {};    ///< virsh dumpxml
   std::optional<DiagnosedHost> host = {};
+  std::vector<CaseComparison> cases = {};  ///< stored, explained, with the other arm as baseline
+  std::map<std::string, std::int64_t> invalid_trials = {};  ///< stored: by reason, how many
 };
 
 /// A collective, a copy or a product that both sides have measured, by its best figure.

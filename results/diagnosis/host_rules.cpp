@@ -74,7 +74,7 @@ constexpr std::array<std::string_view, 26> not_causes{
     "USE-1", "USE-2", "USE-3", "VER-1", "VER-2",  "VG-2",  "VG-3",  "VG-5"};
 
 /// Grades a check that no row names by its severity.
-std::optional<EvidenceGrade> grade_of(Severity severity) {
+std::optional<EvidenceGrade> severity_grade(Severity severity) {
   switch (severity) {
     case Severity::blocks:
       return broken;
@@ -88,17 +88,17 @@ std::optional<EvidenceGrade> grade_of(Severity severity) {
   return std::nullopt;
 }
 
-const HostRule* rule_of(const std::string& id) {
+const HostRule* host_rule_of(const std::string& id) {
   const auto* const found = std::ranges::find(host_rules, id, &HostRule::id);
   return found == host_rules.end() ? nullptr : found;
 }
 
-std::string title_of(const std::string& found) {
+std::string check_title(const std::string& found) {
   return found.substr(0, std::min(found.find(": "), found.find("; ")));
 }
 
-CauseFinding finding_of(const virtrain::Finding& check, EvidenceGrade grade, const HostRule* rule) {
-  CauseFinding one{{check.id, title_of(check.found), "virtrain doctor: " + check.found,
+CauseFinding check_finding(const virtrain::Finding& check, EvidenceGrade grade, const HostRule* rule) {
+  CauseFinding one{{check.id, check_title(check.found), "virtrain doctor: " + check.found,
                     rule == nullptr ? "" : published_words(rule->published), check.fix,
                     fmt::format("virtrain doctor --explain {} finds it well", check.id), grade},
                    {}};
@@ -120,15 +120,15 @@ std::vector<CauseFinding> host_findings(const DiagnosedHost& host) {
   for (const auto& rule : host_rules) {
     for (const auto& check : host.checks) {
       if (check.id == rule.id && check.status == CheckStatus::failed) {
-        ruled.push_back(finding_of(check, rule.grade, &rule));
+        ruled.push_back(check_finding(check, rule.grade, &rule));
       }
     }
   }
   for (const auto& check : host.checks) {
-    const auto grade = grade_of(check.severity);
-    if (check.status == CheckStatus::failed && grade && rule_of(check.id) == nullptr &&
+    const auto grade = severity_grade(check.severity);
+    if (check.status == CheckStatus::failed && grade && host_rule_of(check.id) == nullptr &&
         std::ranges::find(not_causes, check.id) == not_causes.end()) {
-      others.push_back(finding_of(check, *grade, nullptr));
+      others.push_back(check_finding(check, *grade, nullptr));
     }
   }
   ruled.insert(ruled.end(), others.begin(), others.end());
@@ -138,7 +138,7 @@ std::vector<CauseFinding> host_findings(const DiagnosedHost& host) {
 std::vector<std::string> host_unknowns(const DiagnosedHost& host) {
   std::vector<std::string> found;
   for (const auto& check : host.checks) {
-    const auto* const rule = rule_of(check.id);
+    const auto* const rule = host_rule_of(check.id);
     if (rule != nullptr && rule->needs != nullptr && check.status == CheckStatus::skipped && host.gpus > 1) {
       found.push_back(fmt::format("{} of the host: needs {}", check.id, rule->needs));
     }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -104,6 +106,19 @@ void take_information(NcclLog& log, std::string_view said) {
   }
 }
 
+/// "+ PCI[0.2] - PCI/65000 (104c8232)": a link of NCCL_DEBUG_SUBSYS=GRAPH, in GB/s.
+void take_link(NcclLog& log, std::string_view said) {
+  constexpr std::string_view mark = "+ PCI[";
+  const auto at = said.find(mark);
+  if (at == std::string_view::npos) { return; }
+  const auto rest = said.substr(at + mark.size());
+  double speed = 0;
+  const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), speed);
+  if (error == std::errc() && speed > 0 && end != rest.data() + rest.size() && *end == ']') {
+    log.slowest_link = std::min(log.slowest_link.value_or(speed), speed);
+  }
+}
+
 /// "gcn151:1904979:1905031 [0] NCCL INFO …": the name before the process's number, empty where there is none.
 std::string_view host_of(std::string_view line) {
   const auto prefix = line.substr(0, line.find(' '));
@@ -185,6 +200,7 @@ void NcclLogReader::take_told(std::string_view line, std::string_view said) {
   }
   const auto rank = own_rank(said);
   if (rank && !host.empty() && hosts_.size() < most_kept) { hosts_[*rank] = excerpt(host, most_name_bytes); }
+  take_link(log_, said);
   take_information(log_, said);
 }
 

@@ -36,6 +36,7 @@ struct NcclLog {
   bool relaxed_ordering = false;                 ///< of the adapters: "[RO]"
   std::set<std::string> without_gdr;             ///< why GPUDirect RDMA is off, in NCCL's words
   std::map<std::string, std::string> variables;  ///< that the environment sets: NCCL_P2P_DISABLE
+  std::optional<double> slowest_link;            ///< GB/s of PCIe, as NCCL's graph has it: "PCI[0.2]"
   std::set<std::string> warnings;                ///< in NCCL's words, at most `most_warnings` different ones
 
   static constexpr std::size_t most_warnings = 20;

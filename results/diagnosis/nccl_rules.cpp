@@ -64,11 +64,24 @@ SeenOfNccl gdr_is_off(const NcclLog& side, const NcclLog* baseline) {
          against(baseline == nullptr ? "" : ways_text(baseline->between_nodes));
 }
 
+/// It saw one, and could not open it.
+bool has_closed_adapters(const NcclLog& log) {
+  return std::ranges::any_of(log.warnings, [](const auto& warning) {
+    return warning.find("ibv_open_device failed") != std::string::npos ||
+           warning.find("Unable to open device") != std::string::npos;
+  });
+}
+
+SeenOfNccl links_look_slow(const NcclLog& side, const NcclLog* /*baseline*/) {
+  if (side.slowest_link.value_or(1) >= 1) { return {}; }
+  return fmt::format("NCCL's graph has a PCIe link of {} GB/s", *side.slowest_link);
+}
+
 SeenOfNccl sockets_are_used(const NcclLog& side, const NcclLog* baseline) {
   const bool has_sockets = any_way(side.between_nodes, "NET/Socket") || side.network == "Socket";
   const bool should_have_others = baseline != nullptr
                                       ? !baseline->network.empty() && baseline->network != "Socket"
-                                      : !side.adapters.empty();
+                                      : !side.adapters.empty() || has_closed_adapters(side);
   if (!has_sockets || !should_have_others) { return {}; }
   return "NCCL uses network " + (side.network.empty() ? "Socket" : side.network) +
          (side.has_adapter_line && side.adapters.empty() ? ", for it found no adapter" : "") +
@@ -196,6 +209,14 @@ constexpr std::array nccl_rules{
         "in a VM: devices.clique auto (QEMU x-nv-gpudirect-clique) and NCCL_TOPO_FILE; on bare metal ACS "
         "redirect above the GPUs sends them through the root complex: virtrain doctor ACS-1, IOM-1",
         "connections within a node go by P2P"},
+    NcclRule{
+        {"NCL-13", "NCCL takes a PCIe link for a slow one"},
+        EvidenceGrade::seen,
+        links_look_slow,
+        "0.2 GB/s behind emulated ports (nccl-tests issue 256)",
+        "virtrain topology --for-guest writes NCCL_TOPO_FILE with the host's links; a file that is in use "
+        "already may have link_speed 2.5 GT/s or link_width 1 in one of its ports",
+        "NCCL_DEBUG_SUBSYS=GRAPH shows PCI[12.0] or more"},
     NcclRule{{"NCL-9", "the environment limits NCCL"},
              EvidenceGrade::seen,
              variables_forbid,

@@ -14,7 +14,7 @@ inline std::string published_words(const char* published) {
   return published == nullptr ? "" : std::string("published: ") + published;
 }
 
-/// What NCCL's lines give evidence of. `baseline`: of the same job; null: there is none.
+/// Finds what NCCL's lines give evidence of. `baseline`: of the same job; null: there is none.
 std::vector<DiagnosisFinding> nccl_findings(const NcclLog& side, const NcclLog* baseline);
 std::vector<DiagnosisRule> nccl_rule_names();
 

@@ -15,6 +15,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/readers/readers.h"
 #include "results/exchange/records/line_reader.h"
+#include "results/reading/read_comparison.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {
@@ -91,15 +92,33 @@ std::vector<Probe> figures_of(const DiagnosedLog& log, LineReader& lines) {
   return all;
 }
 
-/// Gives the job all lines of the log; false where NCCL has none in it, or it is no text.
-bool take_lines(LineReader& lines, NcclLogReader& job) {
+/// Gives the job all lines of the log, and the side the listings that they make up; false where nothing is in
+/// it, or it is not a text.
+bool take_lines(LineReader& lines, NcclLogReader& job, DiagnosedSide& side) {
   bool has_any = false;
+  TopoReader topology;
+  PciReader functions;
+  std::string xml;
   try {
     lines.rewind();
-    while (lines.next()) { has_any = job.take(lines.line()) || has_any; }
+    while (lines.next()) {
+      has_any = job.take(lines.line()) || has_any;
+      topology.take(lines.line());
+      functions.take(lines.line());
+      if (xml.size() <= most_domain_bytes) { xml.append(lines.line()) += '\n'; }
+    }
   } catch (const Error& error) {
     if (error.code() != ErrorCode::bad_input) { throw; }
+    return has_any;
   }
+  const auto take = [&](auto found, auto& all) {
+    if (!found) { return; }
+    all.push_back(std::move(*found));
+    has_any = true;
+  };
+  take(topology.finish(), side.topologies);
+  take(functions.finish(), side.listings);
+  if (trim(xml).starts_with('<')) { take(guest_domain_of(xml), side.domains); }
   return has_any;
 }
 
@@ -138,8 +157,8 @@ DiagnosedSide read_side(const std::vector<std::string>& files, std::istream& sta
     auto log = open_log(file, standard_input);
     LineReader lines(log.stream(), excerpt(log.name));
     auto figures = figures_of(log, lines);
-    const bool has_nccl = take_lines(lines, job);
-    if (!has_nccl && figures.empty()) {
+    const bool has_lines = take_lines(lines, job, side);
+    if (!has_lines && figures.empty()) {
       skipped.push_back(excerpt(log.name));
       continue;
     }
@@ -148,13 +167,44 @@ DiagnosedSide read_side(const std::vector<std::string>& files, std::istream& sta
                        std::make_move_iterator(figures.end()));
   }
   if (side.files.empty()) {
-    throw Error(
-        "diagnose " + join(skipped, ", "), ErrorCode::bad_input,
-        "no line of NCCL (NCCL_DEBUG=INFO) and no figure of a known tool is in it (nccl-tests, nvbandwidth, "
-        "and what else virtrain import takes)");
+    throw Error("diagnose " + join(skipped, ", "), ErrorCode::bad_input,
+                "it has neither a line of NCCL (NCCL_DEBUG=INFO) nor a figure of a known tool (nccl-tests, "
+                "nvbandwidth, "
+                "and what else virtrain import takes) nor what nvidia-smi topo -m, lspci -vvv or virsh "
+                "dumpxml print");
   }
   side.nccl = job.finish();
   return side;
+}
+
+void read_database(const std::filesystem::path& file, DiagnosedSide& side,
+                   std::optional<DiagnosedSide>& baseline) {
+  const Store store(file, Store::Mode::open);
+  const auto experiments = store.list_experiments();
+  const auto newest = std::ranges::find_if(experiments.rbegin(), experiments.rend(),
+                                           [](const auto& one) { return one.trials + one.probes > 0; });
+  if (newest == experiments.rend()) {
+    throw Error("diagnose " + excerpt(file.string()), ErrorCode::not_found, "it has no trial and no probe");
+  }
+  side.files.push_back(file.string());
+  const auto& id = newest->experiment.id;
+  for (const auto& trial : store.trials(id)) {
+    if (!trial.valid) { ++side.invalid_trials[excerpt(trial.invalid_reason)]; }
+  }
+  for (auto& probe : store.probes(id)) {
+    const bool is_metal = probe.arm.empty() || probe.arm == "bare_metal";
+    if (is_metal && !baseline) { baseline.emplace(); }
+    (is_metal ? baseline->probes : side.probes).push_back(std::move(probe));
+  }
+  if (newest->trials == 0) { return; }
+  CompareRequest request;
+  request.selection.experiments = {id};
+  request.explain = true;
+  try {
+    side.cases = compare(store, request);
+  } catch (const Error& error) {  // one arm only, or no trial that counts
+    if (error.code() != ErrorCode::not_found) { throw; }
+  }
 }
 
 }  // namespace virtrain::results

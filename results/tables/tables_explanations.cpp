@@ -26,13 +26,6 @@ struct CauseLine {
   std::string effect;
 };
 
-/// How far the ratio is from 1 beyond what noise does; without an interval, beyond the margin.
-bool is_beyond_noise(const CaseComparison& one) {
-  const auto& ci = one.test->ci_tost;
-  if (ci) { return ci->low > 1 || ci->high < 1; }
-  return std::abs(one.test->ratio - 1) > one.settings.margin;
-}
-
 std::string points(double share) {
   return fmt::format("{:.1f} %", std::abs(share) * 100);
 }

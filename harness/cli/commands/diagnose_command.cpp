@@ -1,5 +1,6 @@
 #include <fmt/ostream.h>
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "common/system/log.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
+#include "harness/experiment/diagnosed_host.h"
 #include "results/diagnosis/diagnosis_table.h"
 #include "results/diagnosis/read_diagnosis.h"
 
@@ -17,7 +19,8 @@ namespace {
 struct DiagnoseArguments {
   std::vector<std::string> files, baseline;
   bool is_of_host = false;
-  std::string inventory;  ///< empty: none
+  std::string inventory;           ///< empty: none
+  std::filesystem::path database;  ///< likewise
   results::Format format = results::Format::table;
 };
 
@@ -25,46 +28,39 @@ results::DiagnosedSide read_side(const std::vector<std::string>& files) {
   std::vector<std::string> skipped;
   auto side = results::read_side(files, std::cin, skipped);
   for (const auto& file : skipped) {
-    log::warning("neither NCCL's lines nor figures of a known tool are in it; it is passed over",
-                 {{"file", file}});
+    log::warning(
+        "nothing that diagnose knows is in it (NCCL's lines, figures of a known tool, nvidia-smi topo -m, "
+        "lspci "
+        "-vvv, virsh dumpxml); it is passed over",
+        {{"file", file}});
   }
   return side;
 }
 
-results::DiagnosedHost diagnosed_host(const std::string& root) {
+results::DiagnosedHost look_at(const std::string& root) {
   const auto host = open_host(root);
-  const auto inventory = host->inventory(false);
-  results::DiagnosedHost found;
-  found.name = inventory.hostname;
-  found.checks = host->examine_devices(std::nullopt);
-  for (const auto* devices : {&inventory.devices, &inventory.other_devices}) {
-    for (const auto& device : *devices) {
-      auto& function = found.functions[device.function.address];
-      function.numa_node = device.function.numa_node;
-      for (const auto& bar : device.function.bars) { function.bar_bytes += bar.is_64bit ? bar.bytes : 0; }
-      found.gpus += device.device_class == vmctl::DeviceClass::gpu ? 1 : 0;
-    }
-  }
-  for (const auto& core : inventory.cores) { found.node_of_cpu[core.id] = core.numa_node; }
-  return found;
+  return diagnosed_host(host->inventory(false), host->examine_devices(std::nullopt));
 }
 
 results::DiagnosedSide diagnosed_side(const DiagnoseArguments& arguments) {
   results::DiagnosedSide side;
   if (!arguments.files.empty()) { side = read_side(arguments.files); }
-  if (arguments.is_of_host) { side.host = diagnosed_host("/"); }
-  if (!arguments.inventory.empty()) { side.host = diagnosed_host(arguments.inventory); }
+  if (arguments.is_of_host) { side.host = look_at("/"); }
+  if (!arguments.inventory.empty()) { side.host = look_at(arguments.inventory); }
   return side;
 }
 
 void print_diagnosis(const DiagnoseArguments& arguments) {
-  if (arguments.files.empty() && arguments.inventory.empty() && !arguments.is_of_host) {
+  if (arguments.files.empty() && arguments.inventory.empty() && arguments.database.empty() &&
+      !arguments.is_of_host) {
     throw Error("read the command line", ErrorCode::usage,
-                "diagnose needs files, --host or --inventory: one of them at least");
+                "diagnose needs files, --host, --inventory or --db: one of them at least");
   }
   std::optional<results::DiagnosedSide> baseline;
   if (!arguments.baseline.empty()) { baseline = read_side(arguments.baseline); }
-  const auto diagnosis = results::diagnose(diagnosed_side(arguments), baseline);
+  auto side = diagnosed_side(arguments);
+  if (!arguments.database.empty()) { results::read_database(arguments.database, side, baseline); }
+  const auto diagnosis = results::diagnose(side, baseline);
   if (arguments.format == results::Format::table) {
     fmt::print(std::cout, "{}", results::to_text(diagnosis, screen_of_stdout().columns));
   } else {
@@ -78,10 +74,10 @@ void add_diagnose_command(Cli& cli) {
   auto* verb = cli.app.add_subcommand(
       "diagnose", "Say from logs, files and the host why work is slow in a VM, and what to do about it");
   auto arguments = std::make_shared<DiagnoseArguments>();
-  verb->add_option(
-          "files", arguments->files,
-          "Logs of the slow side: of any program under NCCL_DEBUG=INFO, output of nccl-tests, or both in "
-          "one; folders of such, - for standard input")
+  verb->add_option("files", arguments->files,
+                   "Files of the slow side: logs of any program under NCCL_DEBUG=INFO, output of nccl-tests, "
+                   "nvidia-smi "
+                   "topo -m, lspci -vvv, virsh dumpxml; folders of such, - for standard input")
       ->type_name("FILE");
   auto* host = verb->add_flag("--host", arguments->is_of_host,
                               "Also what doctor finds of this host, as far as this user may look");
@@ -90,6 +86,11 @@ void add_diagnose_command(Cli& cli) {
       ->type_name("DIR")
       ->check(CLI::ExistingDirectory)
       ->excludes(host);
+  verb->add_option("--db", arguments->database,
+                   "Also the latest experiment of this results database: probes, and causes as compare "
+                   "--explain knows them")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   verb->add_option("--baseline", arguments->baseline, "Logs of the same job where it is fast: on bare metal")
       ->type_name("FILE");
   add_format_option(*verb, arguments->format);
