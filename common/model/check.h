@@ -25,9 +25,10 @@ struct CheckDescription {
   std::string id;
   Severity severity = Severity::notes;
   std::string holds, applies_when;
+  std::string source = {};  ///< who has seen what comes of it: "NVIDIA/nccl#949"; empty: not said
 };
-inline CheckDescription description_of(const CheckRow& row) {
-  return {row.id, row.severity, row.holds, row.applies_when};
+inline CheckDescription description_of(const CheckRow& row, const char* source = "") {
+  return {row.id, row.severity, row.holds, row.applies_when, source};
 }
 
 /// One answer of `virtrain doctor`.

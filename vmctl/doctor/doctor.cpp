@@ -35,9 +35,10 @@ DeviceHost device_host(const Inventory& inventory, const fs::path& root) {
 
 }  // namespace
 
-std::vector<CheckRow> known_checks() {
-  std::vector<CheckRow> rows(host_checks().begin(), host_checks().end());
-  rows.insert(rows.end(), device_checks().begin(), device_checks().end());
+std::vector<CheckDescription> known_checks() {
+  std::vector<CheckDescription> rows;
+  for (const auto& row : host_checks()) { rows.push_back(description_of(row, row.source)); }
+  for (const auto& row : device_checks()) { rows.push_back(description_of(row, row.source)); }
   return rows;
 }
 

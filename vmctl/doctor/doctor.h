@@ -10,8 +10,8 @@
 
 namespace virtrain::vmctl {
 
-/// The rows of all checks below, in their order.
-std::vector<CheckRow> known_checks();
+/// All checks below, in their order.
+std::vector<CheckDescription> known_checks();
 /// Checks what every scenario needs of this host in that mode; starts nothing that stays.
 std::vector<Finding> examine_host(const Inventory& host, HostMode mode);
 /// Checks what scenarios with GPUs or RDMA adapters need, of all GPUs: of this host, or of the recorded one

@@ -247,9 +247,7 @@ std::vector<Finding> LocalHost::examine(HostMode mode) {
 }
 
 std::vector<CheckDescription> LocalHost::checks() {
-  std::vector<CheckDescription> checks;
-  for (const auto& row : known_checks()) { checks.push_back(description_of(row)); }
-  return checks;
+  return known_checks();
 }
 
 std::vector<Finding> LocalHost::examine_devices(const std::optional<std::vector<DeviceDemand>>& demands) {

@@ -1,3 +1,4 @@
+#include <fstream>
 #include <set>
 
 #include "tests/support/catch.h"
@@ -61,13 +62,67 @@ TEST_CASE("checks that do not apply say when they would") {
   }
 }
 
-TEST_CASE("groups that the ACS override made are not trusted") {
+TEST_CASE("groups that the ACS override made are not trusted, least of all between tenants") {
   HostTree tree("r750xa");
   tree.write("proc/cmdline", "quiet pcie_acs_override=downstream,multifunction");
-  const auto finding = tree.examine("IOM-2");
-  CHECK(finding.status == CheckStatus::failed);
-  CHECK(finding.severity == Severity::warns);
-  CHECK_THAT(finding.found, virtrain::test::Contains("pcie_acs_override is on the kernel's command line"));
+  CHECK(tree.examine("IOM-5").severity == Severity::warns);
+  tree.want({{GrantKind::passthrough, gpu_address}});
+  tree.plan().several_tenants = true;
+  CHECK(tree.examine("IOM-5").severity == Severity::invalidates);
+}
+
+TEST_CASE("what of an adapter or a link is not ours to read is not judged") {
+  HostTree tree("r750xa");
+  CHECK(tree.examine("RDM-2").status == CheckStatus::skipped);
+  std::ofstream(tree.root / "sys/bus/pci/devices/0000:98:00.0/config") << std::string(64, '\x10');
+  CHECK(tree.examine("RDM-2").status == CheckStatus::skipped);
+  tree.write_express_config("0000:98:00.0", 0);
+  CHECK(tree.examine("RDM-2").status == CheckStatus::failed);
+  // A virtual function in a VM: its own bit says nothing.
+  tree.write("sys/bus/pci/devices/0000:98:00.0/device", "0x101c");
+  CHECK(tree.examine("RDM-2").status == CheckStatus::skipped);
+  // One on the host: its physical function's bit counts.
+  tree.link("sys/bus/pci/devices/0000:98:00.0/physfn", "../0000:98:00.1");
+  tree.write_express_config("0000:98:00.1", 0x10);
+  CHECK(tree.examine("RDM-2").status == CheckStatus::ok);
+  tree.write_express_config("0000:98:00.1", 0);
+  CHECK(tree.examine("RDM-2").status == CheckStatus::failed);
+}
+
+TEST_CASE("a GPU in a slow slot, an adapter that came up slow, and an idle GPU") {
+  HostTree tree("r750xa");  // its GPUs are idle, at 2.5 GT/s
+  CHECK(tree.examine("LNK-2").status == CheckStatus::ok);
+  tree.write("sys/bus/pci/devices/0000:98:00.0/current_link_width", "8");
+  CHECK(tree.examine("LNK-2").found == "0000:98:00.0 can 16 GT/s x16, and runs 16 GT/s x8");
+  HostTree slot("r750xa");
+  slot.write("sys/bus/pci/devices/0000:16:02.0/max_link_speed", "8.0 GT/s PCIe");
+  CHECK(slot.examine("LNK-2").found == "0000:17:00.0 can 16 GT/s x16, and its slot 8 GT/s x16");
+  HostTree unknown("r750xa");
+  unknown.write("sys/bus/pci/devices/0000:16:02.0/max_link_speed", "Unknown");
+  CHECK(unknown.examine("LNK-2").status == CheckStatus::ok);
+}
+
+TEST_CASE("a device on another NUMA node than its neighbours, or on one that is not there") {
+  HostTree adapter("r750xa");  // two ports on node 1
+  adapter.write("sys/bus/pci/devices/0000:98:00.0/numa_node", "-1");
+  CHECK(adapter.examine("NUM-0").found == "0000:98:00.0 is on no NUMA node");
+  HostTree gone("r750xa");
+  gone.write("sys/bus/pci/devices/0000:17:00.0/numa_node", "7");
+  CHECK(gone.examine("NUM-0").found == "0000:17:00.0 is on NUMA node 7, which the host does not have");
+  HostTree apart("hgx-h200");  // the GPU and the adapter of one switch
+  apart.write("sys/bus/pci/devices/0000:19:00.0/numa_node", "1");
+  CHECK_THAT(apart.examine("NUM-0").found, virtrain::test::Contains("other devices of pci0000:15 on "));
+}
+
+TEST_CASE("a switch whose ports cannot let translated requests through is said to be so") {
+  HostTree tree("hgx-h200");
+  CHECK(tree.examine("ACS-3").status == CheckStatus::skipped);
+  tree.write_config("0000:17:00.0", 0x000d, 0x1d, 0x1f);
+  const auto finding = tree.examine("ACS-3");
+  CHECK_THAT(finding.found, virtrain::test::Contains("0000:17:00.0 (cannot);"));
+  CHECK_THAT(finding.fix, virtrain::test::Contains("NCCL_NET_GDR_LEVEL"));
+  tree.write_config("0000:17:00.0", 0x000d, 0x00, 0x1f);  // no redirect, which ACS-1 warns of
+  CHECK(tree.examine("ACS-3").status == CheckStatus::skipped);
 }
 
 TEST_CASE("reserved pages of 1 GiB are of use only where they are the default") {

@@ -17,11 +17,21 @@ struct AcsControl {
   bool request_redirect = false;     ///< RR
   bool completion_redirect = false;  ///< CR
   bool upstream_forwarding = false;  ///< UF
+  bool direct_translated = false;    ///< DT: what a device translated by ATS goes straight nevertheless
+  bool can_direct_translated = false;
 };
 /// Reads the ACS capability from a configuration space; nothing where it has none, or ends before it.
 std::optional<AcsControl> acs_control(const std::string& config);
 
 /// Whether Address Translation Services (7.8.8 there) are enabled; nothing where the device has none.
 std::optional<bool> ats_enabled(const std::string& config);
+
+/// Whether a device may write with relaxed ordering (device control, 7.5.3.4 there); nothing where that is
+/// not ours to read.
+std::optional<bool> relaxed_ordering(const std::string& config);
+
+/// The highest speed that somebody lets a link run at (link control 2, 7.5.3.19 there), in GT/s; nothing
+/// where that is not ours to read.
+std::optional<double> target_link_speed(const std::string& config);
 
 }  // namespace virtrain::vmctl

@@ -42,18 +42,23 @@ CheckAnswer groups_are_their_own(const DeviceHost& host) {
     }
     return strangers.empty() ? "" : "shares its IOMMU group with " + join(strangers, " ");
   });
-  if (offenders.empty() && value(host, "proc/cmdline").find("pcie_acs_override=") != std::string::npos) {
-    return {
-        "pcie_acs_override is on the kernel's command line: groups show less sharing than there is, so a "
-        "device may reach another tenant's memory past the IOMMU",
-        "take it off, and assign what then shares a group to one VM", Severity::warns};
-  }
   auto answer = none_of(
       offenders, "each device's group holds its own functions only",
       "move the card to another slot, or lease the whole group (devices.select allows all of it, and one VM "
       "gets it); not by the ACS override patch, which only hides the sharing");
   if (!host.demand && all_are_gpus) { answer.severity = Severity::warns; }
   return answer;
+}
+
+CheckAnswer groups_are_true(const DeviceHost& host) {
+  if (value(host, "proc/cmdline").find("pcie_acs_override=") == std::string::npos) {
+    return {"no pcie_acs_override on the kernel's command line"};
+  }
+  return {
+      "pcie_acs_override is on the kernel's command line: groups show less sharing than there is, so a "
+      "device may reach another tenant's memory past the IOMMU",
+      "take it off, and assign what then shares a group to one VM",
+      host.demand && host.demand->several_tenants ? Severity::invalidates : Severity::warns};
 }
 
 CheckAnswer interrupts_are_remapped(const DeviceHost& host) {
@@ -110,6 +115,50 @@ CheckAnswer peers_meet_below_the_root(const DeviceHost& host) {
       "workload.env for both arms, or devices.clique for VMs, and compare such arms"};
 }
 
+/// Bridges just below the PCIe switch that a GPU and an RDMA adapter share, one of each: what goes from one
+/// to the other turns round there. None where they meet at the root complex, or where ACS is not ours to
+/// read.
+std::map<std::string, AcsControl> where_pairs_turn(const DeviceHost& host) {
+  std::map<std::string, AcsControl> found;
+  const auto gpus = host.gpus();
+  for (const auto& adapter : host.active_adapters()) {
+    for (const auto* gpu : gpus) {
+      const auto& one = gpu->function.bridges;
+      const auto& other = adapter->function.bridges;
+      const auto [own, its] = std::ranges::mismatch(one, other);
+      if (own == one.begin() || own == one.end() || its == other.end()) { continue; }
+      for (const auto* device : {gpu, adapter}) {
+        for (const auto& [bridge, acs] : acs_above(host.root, {device})) {
+          if ((bridge == *own || bridge == *its) && acs.request_redirect) { found.emplace(bridge, acs); }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+bool pairs_turn_at_a_switch(const DeviceHost& host) {
+  return !where_pairs_turn(host).empty();
+}
+
+CheckAnswer translated_requests_go_straight(const DeviceHost& host) {
+  Words without;
+  bool all_can = true;
+  for (const auto& [bridge, acs] : where_pairs_turn(host)) {
+    if (acs.direct_translated) { continue; }
+    without.push_back(bridge + (acs.can_direct_translated ? "" : " (cannot)"));
+    all_can = all_can && acs.can_direct_translated;
+  }
+  if (without.empty()) { return {"on in the bridges between GPUs and adapters of one switch"}; }
+  return {
+      "ACS redirects requests, and DirectTrans is off, between GPUs and RDMA adapters of one switch: " +
+          join(without, " ") + "; in a VM GPUDirect RDMA goes by the root complex, at about half the speed",
+      all_can ? "with ATS on in the adapter (RDM-1): setpci -s BRIDGE ECAP_ACS+6.w=5d (redirects stay on), "
+                "after every start of the host; only the bridges named here"
+              : "compare arms without GPUDirect RDMA (NCCL_NET_GDR_LEVEL: LOC in workload.env), or use a "
+                "machine whose switches have it"};
+}
+
 bool has_several_gpus(const DeviceHost& host) {
   return acs_is_readable(host) && host.gpus().size() > 1;
 }
@@ -126,6 +175,8 @@ std::span<const DeviceCheck> iommu_checks() {
       DeviceCheck{"IOM-3", Severity::invalidates,
                   "interrupts of passed-through devices are remapped, so that no tenant can raise the host's",
                   "vfio is loaded", vfio_is_loaded, interrupts_are_remapped},
+      DeviceCheck{"IOM-5", Severity::warns, "IOMMU groups are the hardware's: no pcie_acs_override",
+                  when_devices, has_devices, groups_are_true, "the patch's own notes; never part of Linux"},
       DeviceCheck{"IOM-4", Severity::warns,
                   "the host's own DMA is not translated (iommu=pt), as on bare metal without an IOMMU",
                   when_devices, has_devices, iommu_passes_host_dma},
@@ -136,7 +187,13 @@ std::span<const DeviceCheck> iommu_checks() {
       DeviceCheck{"ACS-2", Severity::warns,
                   "GPUs without NVLink reach each other without the way through the root complex",
                   "bridges above several GPUs have ACS, and we may read it (root)", has_several_gpus,
-                  peers_meet_below_the_root},
+                  peers_meet_below_the_root, "NVIDIA/nccl#2079, #606, #667"},
+      DeviceCheck{
+          "ACS-3", Severity::warns,
+          "translated requests between GPUs and RDMA adapters go straight (ACS DirectTrans)",
+          "a GPU and an RDMA adapter whose port is up share a PCIe switch with ACS, and we may read it "
+          "(root)",
+          pairs_turn_at_a_switch, translated_requests_go_straight, "NVIDIA/nccl#949, #2171"},
   };
   return checks;
 }

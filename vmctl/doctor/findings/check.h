@@ -23,6 +23,7 @@ template <typename Subject>
 struct Check : CheckRow {
   bool (*applies)(const Subject& subject);
   CheckAnswer (*look)(const Subject& subject);
+  const char* source = "";  ///< as of CheckDescription
 };
 
 /// The answer of one check; skipped, with the words of `applies_when`, where it does not apply.

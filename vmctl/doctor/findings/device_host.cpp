@@ -43,6 +43,18 @@ std::vector<const HostDevice*> DeviceHost::gpus() const {
   return found;
 }
 
+std::vector<const HostDevice*> DeviceHost::active_adapters() const {
+  std::vector<const HostDevice*> found;
+  const auto wanted = devices();
+  for (const auto& device : inventory.devices) {
+    const bool is_wanted = !demand || contains(wanted, &device);
+    const bool is_active =
+        std::ranges::any_of(device.ports, [](const auto& port) { return port.state == "ACTIVE"; });
+    if (is_wanted && is_active) { found.push_back(&device); }
+  }
+  return found;
+}
+
 std::vector<const HostDevice*> DeviceHost::rebound() const {
   auto found = devices();
   std::erase_if(found, [&](const HostDevice* device) {

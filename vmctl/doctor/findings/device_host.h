@@ -31,6 +31,8 @@ struct DeviceHost {
   std::vector<const HostDevice*> devices() const;
   /// The GPUs of these.
   std::vector<const HostDevice*> gpus() const;
+  /// RDMA adapters with a port that is up: without a plan all of them, else those it gives to VMs.
+  std::vector<const HostDevice*> active_adapters() const;
   /// Those of devices() that leave the driver they are on, to be bound to VFIO.
   std::vector<const HostDevice*> rebound() const;
   /// nvidia-smi's report on a GPU, or on the card that it is a virtual function of.

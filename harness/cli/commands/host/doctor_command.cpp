@@ -278,15 +278,14 @@ void answer_for_vms(const std::vector<Finding>& host, const std::vector<Finding>
 /// A row of a check, in words.
 results::Table checks_table(const std::vector<std::pair<CheckDescription, const char*>>& rows) {
   results::Table table;
-  table.columns = {{"id", "check"},
-                   {.key = "holds", .head = "what has to hold", .wraps = true},
-                   {"severity", "otherwise"},
-                   {.key = "applies_when", .head = "where it applies", .wraps = true},
-                   {"checked", "checked"}};
+  table.columns = {
+      {"id", "check"},           {.key = "holds", .head = "what has to hold", .wraps = true},
+      {"severity", "otherwise"}, {.key = "applies_when", .head = "where it applies", .wraps = true},
+      {"checked", "checked"},    {"source", "seen in"}};
   for (const auto& [row, made] : rows) {
     table.rows.push_back({results::cell(row.id), results::cell(row.holds),
                           results::cell(to_string(row.severity)), results::cell(row.applies_when),
-                          results::cell(made)});
+                          results::cell(made), results::cell(row.source)});
   }
   return table;
 }
@@ -295,7 +294,7 @@ results::Table checks_table(const std::vector<std::pair<CheckDescription, const 
 const CheckDescription network_check{
     "HOST-1", Severity::blocks,
     "the bridge or NIC that a hosts file names for the network between hosts is there and up",
-    "a hosts file names a network"};
+    "a hosts file names a network", ""};
 
 Finding examine_network(vmctl::HostLooks& host, const vmctl::HostNetwork& network) {
   Finding finding{network_check.id, network_check.severity, CheckStatus::ok, {}, {}};
@@ -374,6 +373,7 @@ void explain(const DoctorArguments& arguments) {
     const std::string when = row.applies_when;
     print_paragraph(fmt::format("  Checked {}, {}{}. Where it does not hold, {}.", made,
                                 when == "always" ? "" : "where ", when, consequence(row.severity)));
+    if (!row.source.empty()) { print_paragraph("  Seen in " + row.source + "."); }
   }
   for (const auto& f : examined(*host, arguments.inventory != "/").all()) {
     if (f.id == arguments.explained) { print_finding(f); }

@@ -49,18 +49,38 @@ void HostTree::link(const fs::path& file, const std::string& target) const {
   fs::create_symlink(target, root / file);
 }
 
-void HostTree::write_config(const std::string& address, unsigned capability, unsigned control) const {
+namespace {
+
+void put(std::string& bytes, std::size_t at, unsigned word) {
+  bytes[at] = static_cast<char>(word & 0xff);
+  bytes[at + 1] = static_cast<char>(word >> 8);
+}
+
+}  // namespace
+
+void HostTree::write_config(const std::string& address, unsigned capability, unsigned control,
+                            unsigned ability) const {
   std::string bytes(4096, '\0');
-  const auto put = [&](std::size_t at, unsigned word) {
-    bytes[at] = static_cast<char>(word & 0xff);
-    bytes[at + 1] = static_cast<char>(word >> 8);
-  };
   // An unrelated capability first (AER), which points to the one at 0x148.
-  put(0x100, 0x0001);
-  put(0x102, 0x1480 | 2);
-  put(0x148, capability);
-  put(0x14a, 1);
-  put(0x148 + 6, control);
+  put(bytes, 0x100, 0x0001);
+  put(bytes, 0x102, 0x1480 | 2);
+  put(bytes, 0x148, capability);
+  put(bytes, 0x14a, 1);
+  put(bytes, 0x148 + 4, ability);
+  put(bytes, 0x148 + 6, control);
+  std::ofstream(root / "sys/bus/pci/devices" / address / "config", std::ios::binary) << bytes;
+}
+
+void HostTree::write_express_config(const std::string& address, unsigned device_control,
+                                    unsigned link_control_2) const {
+  std::string bytes(256, '\0');
+  put(bytes, 0x06, 0x0010);  // it has capabilities: power management first, which points to PCI Express
+  put(bytes, 0x34, 0x40);
+  put(bytes, 0x40, 0x6001);
+  put(bytes, 0x60, 0x0010);
+  put(bytes, 0x62, 0x0002);
+  put(bytes, 0x60 + 0x08, device_control);
+  put(bytes, 0x60 + 0x30, link_control_2);
   std::ofstream(root / "sys/bus/pci/devices" / address / "config", std::ios::binary) << bytes;
 }
 

@@ -21,8 +21,12 @@ class HostTree {
 
   void write(const std::filesystem::path& file, const std::string& text) const;
   void link(const std::filesystem::path& file, const std::string& target) const;
-  /// A PCI configuration space with one extended capability: its id, and the word at its offset 6.
-  void write_config(const std::string& address, unsigned capability, unsigned control) const;
+  /// A PCI configuration space with one extended capability: its id, and the words at its offsets 6 and 4.
+  void write_config(const std::string& address, unsigned capability, unsigned control,
+                    unsigned ability = 0) const;
+  /// One with the PCI Express capability: its device control, and its link control 2.
+  void write_express_config(const std::string& address, unsigned device_control,
+                            unsigned link_control_2 = 0) const;
   /// What `nvidia-smi -q -x` printed: the inside of a GPU's element, by address.
   void write_gpu_reports(const std::map<std::string, std::string>& by_address) const;
   void process(int pid, const std::string& name) const;
