@@ -121,11 +121,11 @@ std::vector<FigureSource> CommandJob::sources() const {
 
 // --- waiting
 
-std::string CommandJob::ended_early() const {
+std::string CommandJob::ended_badly() const {
   for (const auto& process : processes_) {
     const auto status = process->exit_status.value_or(0);
     if (status == 0) { continue; }
-    return fmt::format("the command of {} ended with exit status {} in {}{}", placement_.name, status,
+    return fmt::format("the command ended with exit status {} in {}{}", status,
                        nodes_[process->node].hostname,
                        status == killed_status      ? killed_hint
                        : status == not_found_status ? not_found_hint
@@ -146,8 +146,8 @@ nanoseconds CommandJob::most_silence() const {
 
 asio::awaitable<void> CommandJob::wait_for_counted_steps(milliseconds deadline) {
   constexpr const char* what = "wait for the command to end";
-  // A status that is not 0 throws before the others are waited for.
-  const std::function<bool()> ended = [this] { return ended_early().empty() && have_all_ended(); };
+  // Where one ends badly the others may wait for it for long.
+  const std::function<bool()> ended = [this] { return have_all_ended() || !ended_badly().empty(); };
   const FairDeadline whole(deadline, {});
   FairDeadline standing(most_silence(), waiting_time());
   auto heard_ns = last_output_ns_;
@@ -177,15 +177,14 @@ asio::awaitable<void> CommandJob::wait_for_counted_steps(milliseconds deadline) 
 asio::awaitable<void> CommandJob::wait_for_results(milliseconds deadline) {
   co_await wait_for_counted_steps(deadline);
   result_ = judge_job(sources(), job_.throughput, placement_.ranks());
-  if (result_.doubts.empty()) { co_return; }
-  const auto words = "; its last output:\n" + last_words();
-  if (result_.throughput == 0) {
-    throw Error("read the command's figures", ErrorCode::trial_failed, join(result_.doubts, "; ") + words);
+  if (auto words = ended_badly(); !words.empty()) {
+    result_.doubts.insert(result_.doubts.begin(), std::move(words));
   }
-  result_.doubts.back() += words;
+  if (!result_.doubts.empty()) { result_.doubts.back() += behind("; its last output:\n"); }
 }
 
 std::pair<std::int64_t, std::int64_t> CommandJob::counted_interval() const {
+  if (result_.throughput == 0) { return {released_ns_, last_output_ns_}; }
   return {result_.begin_ns, result_.end_ns};
 }
 

@@ -18,7 +18,8 @@ namespace virtrain::harness {
 
 /// A command of the user's own in one tenant's nodes. It knows no barrier: its processes start when the
 /// others are let go, and the window in which all of them report decides. A process that ends with another
-/// status than 0, or one that has said figures and stands still, fails the job.
+/// status than 0 ends the wait for the others and leaves a doubt; one that has said figures and stands still
+/// fails the job.
 class CommandJob final : public TenantJob {
  public:
   /// `port`: where ranks of torchrun meet.
@@ -50,9 +51,10 @@ class CommandJob final : public TenantJob {
 
   void take_line(const Process& process, OutputStream stream, const RankLine& line,
                  std::int64_t t_ns) override;
-  std::string ended_early() const override;
   std::map<std::string, std::string> environment_of(std::size_t node) const override;
   bool have_all_ended() const;
+  /// Why the end of one of its processes makes the trial invalid; empty: none ended badly.
+  std::string ended_badly() const;
   /// Who says a figure: itself, or one of those who say the same.
   std::string source_of(const Process& process, const RankLine& line) const;
   std::vector<std::string> expected_sources() const;

@@ -103,7 +103,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// A line that a process has not finished at its end.
   virtual void take_unfinished(const Process& process, OutputStream stream, const RankLine& line);
   /// Why a process's end fails the job before it is done; empty: it does not.
-  virtual std::string ended_early() const = 0;
+  virtual std::string ended_early() const { return {}; }
   /// The environment of processes in one of the nodes.
   virtual std::map<std::string, std::string> environment_of(std::size_t node) const;
 
@@ -122,6 +122,8 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   void take_text(const RankLine& line, std::size_t most_bytes);
   std::int64_t ranks_of(const JobNode& node) const { return node.placed * placement_.ranks_per_node; }
   std::size_t node_of(std::int64_t rank) const;
+  /// `words` and the last lines; empty where there are none.
+  std::string behind(const char* words) const;
   void wake() { waiter_.wake(); }
 
   const char* kind_;  ///< in messages: the trainer, or the command
@@ -142,7 +144,6 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// Takes a process's output that has no end of line before its own end.
   void take_last_words(Process& process);
   void note_transport(const RankLine& line);
-  std::string behind(const char* words) const;
   void serve_remote_shell(std::size_t node);
   asio::awaitable<void> run_remote_shell(std::size_t from, std::int64_t shell, std::size_t target,
                                          std::string command);

@@ -303,9 +303,10 @@ void store_results(LiveTrial& trial) {
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
   trial.invalid = join(invalid_reasons(evidence, trial.context.boot_ids), "; ");
+  std::optional<results::Throughput> throughput;
+  if (trial.throughput > 0) { throughput = {trial.throughput, trial.placement.tenants[0].unit()}; }
   trial.context.store.finish_trial(trial.row,
-                                   {results::Throughput{trial.throughput, trial.placement.tenants[0].unit()},
-                                    start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
+                                   {throughput, start_spread_ns(trial), trial.invalid.empty(), trial.invalid},
                                    iso8601(wall_ns()));
 }
 

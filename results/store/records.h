@@ -112,7 +112,7 @@ inline bool is_usable(const Trial& trial) {
 
 /// Values that finish_trial() stores.
 struct TrialOutcome {
-  Throughput throughput = {};
+  std::optional<Throughput> throughput = {};  ///< nothing where no figure could be believed
   std::optional<std::int64_t> start_spread_ns = {};
   bool valid = true;
   std::string invalid_reason = {};  ///< why it must not be compared, if it is not valid

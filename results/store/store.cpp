@@ -114,8 +114,8 @@ void Store::finish_trial(std::int64_t trial, const TrialOutcome& outcome, const 
     auto update = connection_->query(
         "UPDATE trial SET status = 'finished', throughput = ?, unit = ?, start_spread_ns = ?, valid = ?, "
         "invalid_reason = ?, ended_at = ? WHERE id = ? AND status = 'running' RETURNING id");
-    update.bind(outcome.throughput.value)
-        .bind(outcome.throughput.unit)
+    update.bind(outcome.throughput ? std::optional(outcome.throughput->value) : std::nullopt)
+        .bind(outcome.throughput ? std::optional(outcome.throughput->unit) : std::nullopt)
         .bind(outcome.start_spread_ns)
         .bind(outcome.valid);
     update.bind(printable(outcome.invalid_reason)).bind(ended_at).bind(trial);

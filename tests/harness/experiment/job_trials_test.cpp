@@ -66,20 +66,20 @@ TEST_CASE("a command that runs in each node has their figures added") {
 }
 
 TEST_CASE(
-    "a command whose figures cannot be believed makes an invalid trial, or a failed one, with its last "
-    "lines") {
+    "a command whose figures or exit status cannot be believed makes an invalid trial with its last lines") {
   struct {
     const char* name;
     std::string line, words;
-    bool failed = true;
+    bool failed = false;
   } const cases[] = {
       {"an exit status", "echo oh no >&2; exit 3", "ended with exit status 3"},
       {"no figure", "echo hello", "printed no figure"},
       {"a burst", "for i in $(seq 20); do echo tok/s: 5; done", "so no clock checks them"},
       {"no such program", "exec /no/such/program", "not found: is the program in the node"},
       {"another level", figures(30, "100") + "; " + figures(30, "30"),
-       "figures fall from about 100 to 30 tokens/s", false},
-      {"a flood", "yes ", "the command wrote more than 64MiB of output"},
+       "figures fall from about 100 to 30 tokens/s"},
+      {"an exit status behind good figures", figures(12, "7") + "; exit 3", "ended with exit status 3"},
+      {"a flood", "yes ", "the command wrote more than 64MiB of output", true},
   };
   for (const auto& one : cases) {
     DYNAMIC_SECTION(one.name) {
@@ -89,10 +89,25 @@ TEST_CASE(
       CHECK(trial.status == (one.failed ? Status::failed : Status::finished));
       CHECK_FALSE(is_usable(trial));
       CHECK_THAT(trial.failure_reason + trial.invalid_reason, Contains(one.words));
-      if (std::string(one.name) == "an exit status") { CHECK_THAT(trial.failure_reason, Contains("oh no")); }
+      if (std::string(one.name) == "an exit status") { CHECK_THAT(trial.invalid_reason, Contains("oh no")); }
+      if (!one.failed) { CHECK(experiment.outcome.invalid == 1); }
       experiment.check_tidy();
     }
   }
+}
+
+TEST_CASE("a command that ends badly in one node is not waited for in the others") {
+  Experiment experiment;
+  auto keys =
+      with(one_trial, shell("[ $RANK = 1 ] && exit 3; sleep 1000", ", launch: per_node", ", scope: node"));
+  keys["cases"] = "[{name: two, tenants: [{nodes: 2}]}]";
+  experiment.run(keys);
+  const auto trial = experiment.trial(1);
+  CHECK(trial.status == Status::finished);
+  CHECK_FALSE(trial.throughput);
+  CHECK_THAT(trial.invalid_reason, Contains("ended with exit status 3"));
+  CHECK(experiment.event("processes were left after the job and have been killed"));
+  experiment.check_tidy();
 }
 
 TEST_CASE("a command that never ends is ended, and one that leaves processes behind has them killed") {
