@@ -23,8 +23,7 @@ namespace {
 using results::Night;
 using results::Store;
 
-constexpr std::array<std::string_view, 4> throughput_figures = {"images_per_second", "throughput", "ratio",
-                                                                "efficiency"};
+constexpr std::array<std::string_view, 3> throughput_kinds = {"throughput", "ratio", "efficiency"};
 
 template <typename... Args>
 [[noreturn]] void refuse(const std::string& id, ErrorCode code, fmt::format_string<Args...> words,
@@ -176,10 +175,9 @@ Subject subject_of_change(const Store& store, const std::string& id, const std::
            "it is unconfirmed; three runs at the new level confirm a change, more in a noisy series");
   }
   if (!change.regression) { refuse(id, ErrorCode::usage, "it is a gain; bisect looks for causes of losses"); }
-  const auto kind = figure.substr(0, figure.find(" of "));  // "ratio of tokens/s"
-  if (std::ranges::find(throughput_figures, kind) == throughput_figures.end()) {
+  if (std::ranges::find(throughput_kinds, change.series->kind) == throughput_kinds.end()) {
     refuse(id, ErrorCode::usage, "it is a change of {}; bisect compares throughput (allowed: changes of {})",
-           excerpt(figure), fmt::join(throughput_figures, ", "));
+           excerpt(figure), fmt::join(throughput_kinds, ", "));
   }
   const auto& bad = change.first_night();
   require_sound(bad);

@@ -70,8 +70,8 @@ std::vector<Series> series_of(std::span<const Night> nights, std::span<const Nig
       keep_apart(first_units, figure->unit, " in " + figure->unit);
       const auto [place, fresh] = places.try_emplace(key, all.size());
       if (fresh) {
-        all.push_back({night.scenario, version, true, imported, false, figure->case_name, figure->arm, name,
-                       figure->unit});
+        all.push_back({night.scenario, version, true, imported, false, figure->case_name, figure->arm,
+                       figure->kind, name, figure->unit});
       }
       all[place->second].nights.push_back(&night);
       all[place->second].values.push_back(figure->value);

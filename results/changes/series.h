@@ -17,6 +17,7 @@ struct Series {
   bool is_one_of_two = false;  ///< there is one of nights that ran here and one of imported ones
   std::string case_name = {};  ///< empty for probes
   std::string arm = {};
+  std::string kind = {};  ///< of the figure: throughput, ratio, efficiency, step_p99, boot, probe
   std::string figure = {};
   std::string unit = {};
   std::vector<const Night*> nights = {};  ///< those that have a value, in the order of storing

@@ -30,14 +30,15 @@ struct NightFigure {
   std::int64_t night = 0;  ///< Night::number
   std::string case_name = {};
   std::string arm = {};
-  std::string figure = {};  ///< images_per_second, ratio, efficiency, step_p99, boot, probe.NAME
+  std::string kind = {};    ///< throughput, ratio, efficiency, step_p99, boot, probe
+  std::string figure = {};  ///< its name: images_per_second, "ratio of tokens/s", probe.NAME; nothing reads it back
   std::string unit = {};
   double value = 0;
   std::string sizes = {};  ///< of messages, in bytes, that a probe's mean is over: "1024,8", in any order
   std::string apart =
       {};  ///< what tells it from another of its name, which may be alone: ".2-nodes.in-place"
 };
-BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, figure, unit, value, sizes, apart))
+BOOST_DESCRIBE_STRUCT(NightFigure, (), (night, case_name, arm, kind, figure, unit, value, sizes, apart))
 
 /// Rows that thin_nights() removed.
 struct Thinned {

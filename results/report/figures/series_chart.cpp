@@ -34,8 +34,7 @@ using LinesOfCases = std::map<std::string, std::vector<SeriesLine>>;
 std::vector<ShownChange> shown_changes(const ReportData& data, const CaseComparison& of,
                                        const SeriesLine& line) {
   const auto is_throughput = [&](const Series& series) {
-    return series.unit == of.throughput_unit &&
-           (series.figure == "images_per_second" || series.figure == "throughput");
+    return series.unit == of.throughput_unit && series.kind == "throughput";
   };
   std::vector<ShownChange> shown;
   for (const auto& log : data.changes) {

@@ -21,37 +21,37 @@ WITH good AS (
   FROM sound
   WINDOW alike AS (PARTITION BY experiment_number, arm, name, unit, data_type, nodes, ranks, size_bytes, settings)
 )
-SELECT night, "case", arm, CASE unit WHEN 'images/s' THEN 'images_per_second' ELSE 'throughput' END, unit, throughput, '', ''
+SELECT night, "case", arm, 'throughput', CASE unit WHEN 'images/s' THEN 'images_per_second' ELSE 'throughput' END, unit, throughput, '', ''
 FROM mean
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
+SELECT v.night, v."case", v.arm, 'ratio', 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
        exp(avg(ln(v.throughput / b.throughput))), '', ''
 FROM good v JOIN good b ON b.night = v.night AND b."case" = v."case" AND b.pair = v.pair AND b.arm = 'bare_metal'
   AND b.unit = v.unit
 WHERE v.arm <> 'bare_metal' GROUP BY v.night, v."case", v.arm, v.unit
 UNION ALL
-SELECT v.night, v."case", v.arm, 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
+SELECT v.night, v."case", v.arm, 'ratio', 'ratio' || CASE v.unit WHEN 'images/s' THEN '' ELSE ' of ' || v.unit END, '',
        exp(v.log_mean - b.log_mean), '', ''
 FROM unpaired v JOIN unpaired b ON b.night = v.night AND b."case" = v."case" AND b.arm = 'bare_metal' AND b.unit = v.unit
 WHERE v.arm <> 'bare_metal'
 UNION ALL
-SELECT n.night, n."case", n.arm, 'efficiency' || CASE n.unit WHEN 'images/s' THEN '' ELSE ' of ' || n.unit END, '',
+SELECT n.night, n."case", n.arm, 'efficiency', 'efficiency' || CASE n.unit WHEN 'images/s' THEN '' ELSE ' of ' || n.unit END, '',
        n.throughput / one.throughput / n.nodes, '', ''
 FROM mean n JOIN mean one ON one.night = n.night AND one.arm = n.arm AND one.unit = n.unit AND one.scale = 1
   AND one.family = n.family AND one.point = n.point
 WHERE n.nodes > 1 AND n.scale = n.nodes
 UNION ALL
-SELECT g.night, g."case", g.arm, 'step_p99' || CASE g.unit WHEN 'images/s' THEN '' ELSE ' of ' || g.unit END, 's', avg(r.step_p99_seconds), '', ''
+SELECT g.night, g."case", g.arm, 'step_p99', 'step_p99' || CASE g.unit WHEN 'images/s' THEN '' ELSE ' of ' || g.unit END, 's', avg(r.step_p99_seconds), '', ''
 FROM good g JOIN tenant w ON w.trial_id = g.id JOIN rank r ON r.tenant_id = w.id
 WHERE r.step_p99_seconds IS NOT NULL GROUP BY g.night, g."case", g.arm, g.unit
 UNION ALL
-SELECT g.night, g."case", g.arm, 'boot' || CASE g.unit WHEN 'images/s' THEN '' ELSE ' of ' || g.unit END, 's', avg(n.agent_ready_seconds), '', ''
+SELECT g.night, g."case", g.arm, 'boot', 'boot' || CASE g.unit WHEN 'images/s' THEN '' ELSE ' of ' || g.unit END, 's', avg(n.agent_ready_seconds), '', ''
 FROM good g JOIN tenant w ON w.trial_id = g.id JOIN node n ON n.tenant_id = w.id
 WHERE n.kind = 'vm' AND n.agent_ready_seconds > 0 GROUP BY g.night, g."case", g.arm, g.unit
 UNION ALL
-SELECT experiment_number, NULL, arm,
+SELECT experiment_number, NULL, arm, 'probe',
        'probe.' || name || coalesce('.' || transport, '') || coalesce('.' || data_type, '') || coalesce('.' || ranks, '') ||
        coalesce('.' || nullif(json_remove(settings, '$.side'), '{}'), '') || coalesce('.' || chosen_device, ''),
        unit, avg(value), coalesce(group_concat(DISTINCT size_bytes), ''),
        coalesce('.' || nodes || '-nodes', '') || coalesce('.' || replace(json_extract(settings, '$.side'), ' ', '-'), '')
-FROM probed WHERE value > 0 AND coalesce(wrong, 0) = 0 GROUP BY experiment_number, arm, 4, unit, nodes, settings
+FROM probed WHERE value > 0 AND coalesce(wrong, 0) = 0 GROUP BY experiment_number, arm, 5, unit, nodes, settings
