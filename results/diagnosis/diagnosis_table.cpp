@@ -17,7 +17,7 @@ constexpr ColumnOf<Found> finding_columns[] = {
     {"finding", "finding", [](const Found& of) { return cell(of.says); }, false, false, false, false, true},
     {"evidence", "seen", [](const Found& of) { return cell(of.evidence); }, false, false, false, false, true},
     {"cost", "costs", [](const Found& of) { return cell(of.cost); }, false, true, false, false, true},
-    {"loss", "loss", [](const Found& of) { return cell(of.loss); }, false, true},
+    {"loss", "loss", [](const Found& of) { return cell(of.loss, 3); }, false, true},
     {"grade", "grade", [](const Found& of) { return cell(std::string(to_string(of.grade))); }},
     {"fix", "do", [](const Found& of) { return cell(of.fix); }, false, false, false, false, true},
     {"check", "check", [](const Found& of) { return cell(of.check); }, false, false, false, false, true}};

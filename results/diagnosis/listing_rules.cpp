@@ -319,7 +319,7 @@ SeenInListing domain_is_emulated(const Listed& listed) {
 }
 
 SeenInListing regions_do_not_fit(const Listed& listed) {
-  // Of a guest's address space the firmware gives an eighth to 64-bit regions; with alignment they take twice
+  // The firmware gives an eighth of a guest's address space to 64-bit regions; with alignment they take twice
   // their size. A named CPU model has 40 bits.
   constexpr std::uint64_t window = (std::uint64_t{1} << 40) / 8;
   return each_domain(listed, [&](const GuestDomain& domain) -> std::string {

@@ -460,6 +460,24 @@ class Diagnose(CommandLine):
         self.assertNotIn("CH-1", [f["id"] for f in together])  # about lending, and no cause of slowness
         self.succeed("diagnose", "--host")
 
+    def test_an_anonymous_recording_is_taken_everywhere(self):
+        folder = self.folder / "recorded"
+        result = self.succeed("doctor", "--record", folder, "--anonymous")
+        self.assertIn("will hold, for whoever gets it", result.out)
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self.assertEqual((folder / "proc/sys/kernel/hostname").read_text().strip(), "host")
+        for file in folder.rglob("*"):
+            if file.is_file() and not file.is_symlink():
+                self.assertNotIn(boot.encode(), file.read_bytes(), file)
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith(".virtrain-record")], [])
+        self.succeed("diagnose", "--inventory", folder)
+        self.assertIn("GPUs in VMs", virtrain("doctor", "--inventory", folder).out)
+        self.succeed("plan", "quickstart", "--inventory", folder)
+        again = virtrain("doctor", "--record", folder, "--anonymous")
+        self.assertEqual(again.status, 3)
+        self.assertIn("exists already", again.err)
+        self.assertEqual(virtrain("doctor", "--anonymous").status, 2)
+
     def test_files_that_say_nothing(self):
         other = self.file("hello\n", name="other.log")
         result = virtrain("diagnose", other)

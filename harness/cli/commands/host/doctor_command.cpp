@@ -1,8 +1,12 @@
 #include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 #include <iostream>
+#include <system_error>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -21,12 +25,14 @@
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/preflight.h"
+#include "harness/hosts/anonymous.h"
 #include "harness/hosts/at_once.h"
 #include "harness/hosts/named_host.h"
 #include "harness/plan/plan.h"
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/hosts.h"
+#include "vmctl/api/recorded.h"
 
 namespace virtrain::harness {
 namespace {
@@ -37,6 +43,7 @@ struct DoctorArguments {
   std::string scenario;
   std::string inventory = "/";
   std::string record;
+  bool anonymous = false;
   std::string explained = {};  ///< id of a check, or "all"
   bool devices = false;
   HostsArguments hosts;
@@ -479,6 +486,48 @@ void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario
   }
 }
 
+/// A folder that nobody else may read, next to what will be there; it goes with this.
+struct PrivateFolder {
+  explicit PrivateFolder(const std::filesystem::path& parent) {
+    auto name = (parent / ".virtrain-record-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
+    path = name;
+  }
+  PrivateFolder(const PrivateFolder&) = delete;
+  PrivateFolder& operator=(const PrivateFolder&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+  std::filesystem::path path;
+};
+
+/// Anonymous: what was read lies in a folder of the user's own until nothing in it tells whose machine it is.
+void record(const DoctorArguments& arguments) {
+  print_paragraph(fmt::format("{} will hold, for whoever gets it:", excerpt(arguments.record, 4096)));
+  for (const auto& part : vmctl::recorded_parts) {
+    print_paragraph(fmt::format("  {}: {}", part.begin, part.holds));
+  }
+  if (arguments.anonymous) { print_paragraph(fmt::format("  Anonymous: {}.", vmctl::anonymous_words)); }
+  const auto host = open_host("/", arguments.elevation);
+  const auto folder = std::filesystem::absolute(arguments.record).lexically_normal();
+  if (!arguments.anonymous) {
+    host->record(folder);
+  } else {
+    if (std::filesystem::exists(folder)) {
+      throw Error("record this host", ErrorCode::bad_input,
+                  folder.string() + " exists already (name a new folder)");
+    }
+    const PrivateFolder own(folder.parent_path());
+    host->record(own.path / "host");
+    make_anonymous(own.path / "host");
+    std::filesystem::rename(own.path / "host", folder);
+  }
+  fmt::print(std::cout,
+             "{}: this host; use it elsewhere with plan, doctor, topology or diagnose --inventory\n",
+             excerpt(arguments.record, 4096));
+}
+
 void examine(const DoctorArguments& arguments, Cli& cli) {
   std::optional<Scenario> scenario;  // first: a wrong file needs no examination
   if (!arguments.scenario.empty()) { scenario = load_scenario(scenario_path(arguments.scenario), true); }
@@ -489,13 +538,7 @@ void examine(const DoctorArguments& arguments, Cli& cli) {
     return;
   }
   if (!hosts.hosts.empty()) { return examine_hosts(hosts, scenario, arguments, cli); }
-  if (!arguments.record.empty()) {
-    open_host("/", arguments.elevation)
-        ->record(std::filesystem::absolute(arguments.record).lexically_normal());
-    fmt::print(std::cout, "{}: this host; use it elsewhere with plan, doctor or topology --inventory\n",
-               excerpt(arguments.record, 4096));
-    return;
-  }
+  if (!arguments.record.empty()) { return record(arguments); }
   if (arguments.devices) { return list_devices(arguments); }
   if (!arguments.explained.empty()) { return explain(arguments); }
   const bool is_recorded = arguments.inventory != "/";
@@ -541,11 +584,15 @@ void add_doctor_command(Cli& cli) {
       ->add_option(
           "--record", examined->record,
           "Write what plans and checks read of this host into a new folder, for --inventory on another "
-          "machine (root reads more)")
+          "machine (root reads more); what it will hold is listed first")
       ->type_name("DIR")
       ->excludes("--inventory")
       ->excludes(scenario)
       ->excludes("--hosts");
+  doctor
+      ->add_flag("--anonymous", examined->anonymous,
+                 "Record no serial number, UUID, address or name: others stand there, the same everywhere")
+      ->needs("--record");
   doctor
       ->add_option("--explain", examined->explained,
                    "What one check is for and what it finds here; all: a list of all checks")
