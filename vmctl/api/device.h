@@ -101,15 +101,16 @@ struct GpuReport {
   std::optional<std::uint64_t> uncorrected_ecc_errors;  ///< since the driver was loaded
   std::optional<bool> repair_pending;                   ///< rows to be remapped or pages to be retired
   std::optional<bool> repair_failed;
-  std::optional<bool> mixed_vgpu_sizes;     ///< vGPU host: framebuffers of several sizes on the card
-  std::string virtualization;               ///< "None", "Host VGPU", "Pass-Through", "VGPU"; empty: unknown
+  std::optional<bool> mixed_vgpu_sizes;  ///< vGPU host: framebuffers of several sizes on the card
+  std::string virtualization;            ///< "None", "Host VGPU", "Pass-Through", "VGPU"; empty: unknown
+  std::string licence;                   ///< "Licensed (Expiry: …)" in a VM with a vGPU; empty: it has none
   std::string fabric_state, fabric_status;  ///< "Completed", "Success"; empty: it has no fabric
   std::vector<std::string> slowdowns;       ///< active reasons, thermal and power brake among them
   std::optional<double> power_limit_w, default_power_limit_w;
 };
 BOOST_DESCRIBE_STRUCT(GpuReport, (),
                       (persistence, mig, mig_pending, ecc, ecc_pending, uncorrected_ecc_errors,
-                       repair_pending, repair_failed, mixed_vgpu_sizes, virtualization, fabric_state,
+                       repair_pending, repair_failed, mixed_vgpu_sizes, virtualization, licence, fabric_state,
                        fabric_status, slowdowns, power_limit_w, default_power_limit_w))
 
 /// nvidia-smi's spelling of a PCI address, "00000000:17:00.0", domains of eight digits and capitals, as the

@@ -85,6 +85,11 @@ GpuReport read_report(const Node& gpu) {
   report.repair_failed = flag(gpu, "remapped_rows/remapped_row_failure");
   report.mixed_vgpu_sizes = flag(gpu, "gpu_virtualization_mode/vgpu_heterogeneous_mode");
   report.virtualization = text_of(gpu, "gpu_virtualization_mode/virtualization_mode");
+  for (const auto* product : {"vgpu_software_licensed_product", "grid_licensed_product"}) {  // before 13.0
+    if (report.licence.empty()) {
+      report.licence = text_of(gpu, (product + std::string("/license_status")).c_str());
+    }
+  }
   report.fabric_state = text_of(gpu, "fabric/state");
   report.fabric_status = text_of(gpu, "fabric/status");
   report.slowdowns = slowdowns(gpu);

@@ -203,10 +203,10 @@ void add_nvlinks(const fs::path& root, std::vector<HostDevice>& devices) {
 
 std::pair<Mechanism, std::string> mechanism_of(const PciFunction& function) {
   if (function.is_dead()) {
-    return {
-        Mechanism::none,
-        "it answers with ones only: it fell off the bus, as some do when VFIO resets them (switch the host "
-        "off and on)"};
+    return {Mechanism::none,
+            "it answers with ones only, lost after a reset, as some are when VFIO resets them, or from the "
+            "bus (switch "
+            "the host off and on)"};
   }
   const auto has = [&](const char* name) { return is_there(function.folder / name); };
   if (!function.physical_function.empty() && has("nvidia/creatable_vgpu_types")) {

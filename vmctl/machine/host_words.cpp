@@ -108,6 +108,18 @@ std::optional<std::string> fabric_partition_list(const fs::path& root) {
   return words_from(root, {"fmpm", "-l"}, "fmpm-list.json");
 }
 
+std::map<std::string, std::string> write_orderings(const std::string& text) {
+  std::map<std::string, std::string> orderings;
+  std::string device;
+  for (const auto& line : split(text, '\n')) {
+    const auto words = words_of(line);
+    if (words.size() > 1 && words[0] == "Device:") { device = words[1]; }
+    // The last column is what holds: by the next start of the card, or now.
+    if (words.size() > 1 && words[0] == "PCI_WR_ORDERING") { orderings[device] = words.back(); }
+  }
+  return orderings;
+}
+
 std::string qemu_version(const fs::path& root) {
   const auto version =
       version_in(words_from(root, {"qemu-system-x86_64", "--version"}, "qemu-version.txt").value_or(""));
@@ -133,6 +145,10 @@ HostWords read_host_words(const fs::path& root) {
     }
   }
   words.versions.hypervisor = qemu_version(root);
+  if (!live || fs::exists("/sys/module/mlx5_core", ignored)) {
+    words.write_ordering =
+        write_orderings(said({"mlxconfig", "q", "PCI_WR_ORDERING"}, "mlxconfig-query.txt").value_or(""));
+  }
   return words;
 }
 

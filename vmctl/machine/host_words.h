@@ -16,6 +16,8 @@ struct HostWords {
   std::map<std::string, GpuReport> gpus;  ///< by PCI address; empty without NVIDIA's driver
   std::string fabric_manager;             ///< version, "535.129.03"; empty: not installed
   HypervisorVersions versions;            ///< empty: not installed
+  /// How adapters order writes, as mlxconfig says it: "per_mkey(0)" by its word for the device.
+  std::map<std::string, std::string> write_ordering;
 };
 
 /// Output of dmesg; nothing where we may not read it.
@@ -33,12 +35,15 @@ std::optional<std::string> fabric_partition_list(const std::filesystem::path& ro
 /// What a program does not say is left out.
 std::map<std::string, std::string> words_to_record();
 
+/// Reads the output of `mlxconfig q PCI_WR_ORDERING` (NVIDIA's firmware tools).
+std::map<std::string, std::string> write_orderings(const std::string& text);
+
 /// "QEMU 7.2.22", of this host or of a recorded one; empty: not installed.
 std::string qemu_version(const std::filesystem::path& root);
 
 /// Asks them, each once and with a deadline; of a recorded host reads what they printed there: dmesg.txt,
-/// nvidia-smi-query.xml, nv-fabricmanager-version.txt, libvirtd-version.txt and qemu-version.txt in
-/// var/lib/virtrain.
+/// nvidia-smi-query.xml, nv-fabricmanager-version.txt, libvirtd-version.txt, qemu-version.txt and
+/// mlxconfig-query.txt in var/lib/virtrain.
 HostWords read_host_words(const std::filesystem::path& root);
 
 }  // namespace virtrain::vmctl

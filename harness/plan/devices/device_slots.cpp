@@ -11,6 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/api/limits/vendor.h"
 
 namespace virtrain::harness {
 namespace {
@@ -56,15 +57,22 @@ bool is_selected(const DeviceSelection& select, const HostDevice& device, const 
 /// Accelerators of other vendors, and dead ones, that a selection by vendor or name means.
 void say_what_is_no_gpu_of_ours(const DeviceSelection& select, const Inventory& inventory, Offer& offer) {
   if (!select.addresses.empty() || (!select.vendor && select.name.empty())) { return; }
+  bool any = false;
   for (const auto& device : inventory.other_devices) {
     const auto& pci = device.function;
     if (!pci.is_accelerator() && !pci.is_dead()) { continue; }
     if (pci.is_dead()) {
-      offer.reasons.push_back(named(device) + ": it answers with ones only (it fell off the bus)");
+      offer.reasons.push_back(
+          named(device) +
+          ": it answers with ones only, lost after a reset or from the bus (switch the host "
+          "off and on)");
     } else if (is_selected(select, device, inventory)) {
-      offer.reasons.push_back(named(device) + ": virtrain trains on NVIDIA's GPUs only");
+      any = true;
+      offer.reasons.push_back(fmt::format("{}: virtrain trains on NVIDIA's GPUs only ({})", named(device),
+                                          vmctl::assignment_in_words(pci)));
     }
   }
+  if (any) { offer.reasons.emplace_back(vmctl::works_with_other_gpus); }
 }
 
 /// Devices of the class, and of every other one that is named by address.

@@ -297,12 +297,16 @@ TEST_CASE("accelerators of other vendors and dead ones are named where a selecti
     device.function.class_code = "0x120000";
     device.device_class = vmctl::DeviceClass::other;
     device.name = vendor;
+    device.function.iommu_group = 14;
+    device.function.reset_methods = {"flr", "bus"};
     inventory.other_devices.push_back(device);
   }
   CHECK_THAT(
       refusal(hardware_scenario("{kind: passthrough, select: {vendor: 0x1002}}", both_gpus), inventory),
-      Contains("0000:0c:00.0 (0x1002): virtrain trains on NVIDIA's GPUs only") &&
-          Contains("0000:2c:00.0 (0xffff): it answers with ones only"));
+      Contains("0000:0c:00.0 (0x1002): virtrain trains on NVIDIA's GPUs only (IOMMU group 14, resets by flr "
+               "bus)") &&
+          Contains("0000:2c:00.0 (0xffff): it answers with ones only, lost after a reset") &&
+          Contains("GPUs of other vendors work in jobs of your own"));
 }
 
 TEST_CASE("GPUs that meet through the root complex are warned of where bare metal is measured") {

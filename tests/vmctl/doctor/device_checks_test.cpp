@@ -78,6 +78,14 @@ TEST_CASE("what of an adapter or a link is not ours to read is not judged") {
   CHECK(tree.examine("RDM-2").status == CheckStatus::skipped);
   tree.write_express_config("0000:98:00.0", 0);
   CHECK(tree.examine("RDM-2").status == CheckStatus::failed);
+  tree.write_express_config("0000:98:00.0", 0x10);
+  tree.write("var/lib/virtrain/mlxconfig-query.txt",
+             "Device #1:\n----------\n\nDevice type:        ConnectX6\nDevice:             0000:98:00.0\n\n"
+             "Configurations:                              Next Boot\n"
+             "        PCI_WR_ORDERING                     per_mkey(0)\n");
+  CHECK(tree.examine("RDM-2").found ==
+        "adapters may write with relaxed ordering; 0000:98:00.0 has PCI_WR_ORDERING per_mkey(0)");
+  tree.write_express_config("0000:98:00.0", 0);
   // A virtual function in a VM: its own bit says nothing.
   tree.write("sys/bus/pci/devices/0000:98:00.0/device", "0x101c");
   CHECK(tree.examine("RDM-2").status == CheckStatus::skipped);
@@ -112,6 +120,57 @@ TEST_CASE("a device on another NUMA node than its neighbours, or on one that is 
   HostTree apart("hgx-h200");  // the GPU and the adapter of one switch
   apart.write("sys/bus/pci/devices/0000:19:00.0/numa_node", "1");
   CHECK_THAT(apart.examine("NUM-0").found, virtrain::test::Contains("other devices of pci0000:15 on "));
+}
+
+TEST_CASE("waiting for cores and disks is told by the kernel's pressure, where it counts it") {
+  HostTree tree("r750xa");
+  CHECK(tree.examine("CPU-3").status == CheckStatus::skipped);
+  tree.write("proc/pressure/io",
+             "some avg10=0.00 avg60=0.00 avg300=20.00 total=1\nfull avg10=0.00 avg60=0.00 "
+             "avg300=12.50 total=1");
+  CHECK(tree.examine("CPU-3").found == "all waited for disks in 12.5 % of the last five minutes");
+  tree.write("proc/pressure/cpu", "some avg10=99.00 avg60=99.00 avg300=31.00 total=1");
+  CHECK_THAT(tree.examine("CPU-3").found, virtrain::test::Contains("processes waited for a core in 31.0 %"));
+}
+
+TEST_CASE("a device whose configuration space reads as ones is dead, whatever the kernel still knows of it") {
+  HostTree tree("r750xa");
+  const auto config = tree.root / "sys/bus/pci/devices/0000:17:00.0/config";
+  // A virtual function's ids read as ones.
+  std::ofstream(config) << std::string(4, '\xff') + std::string(60, '\0');
+  CHECK(tree.examine("RST-2").status == CheckStatus::ok);
+  std::ofstream(config) << std::string(64, '\xff');
+  CHECK(tree.examine("RST-2").found == "0000:17:00.0 answers with ones only");
+  const auto host = tree.host();
+  CHECK_THAT(host.find("0000:17:00.0")->mechanism_reason, virtrain::test::Contains("lost after a reset"));
+  // Of a vendor that virtrain does not lend, on a host that has nothing else.
+  HostTree laptop("laptop");
+  CHECK(laptop.examine("RST-2").status == CheckStatus::skipped);
+  std::ofstream(laptop.root / "sys/bus/pci/devices/0000:00:02.0/config") << std::string(64, '\xff');
+  CHECK_THAT(laptop.examine("RST-2").found,
+             virtrain::test::Contains("0000:00:02.0 (Intel 0x9a49) answers with"));
+}
+
+TEST_CASE("of a board whose partitions are not known, those that would fit a VM are told by its size") {
+  const auto words = [](const std::vector<std::string>& gpus) {
+    HostTree tree("hgx-h200");
+    tree.write("usr/share/nvidia/nvswitch/fabricmanager.cfg", "FABRIC_MODE=0");
+    std::vector<DeviceGrant> grants;
+    for (const auto& gpu : gpus) { grants.push_back({GrantKind::passthrough, gpu}); }
+    tree.want(grants);
+    return tree.examine("FAB-2").found;
+  };
+  CHECK_THAT(words({"0000:18:00.0", "0000:30:00.0"}),
+             virtrain::test::Contains("a board of 8 has 4 partitions of 2 GPUs, which fmpm -l shows"));
+  CHECK_THAT(words({"0000:18:00.0", "0000:30:00.0", "0000:48:00.0"}),
+             virtrain::test::Contains("no partition has 3 GPUs"));
+}
+
+TEST_CASE("the MTU of a slow port, which carries the host's own traffic, is not judged") {
+  HostTree tree("hgx-h200");
+  tree.write("sys/bus/pci/devices/0000:79:00.0/net/ens4/mtu", "1500");
+  tree.write("sys/bus/pci/devices/0000:79:00.0/infiniband/mlx5_4/ports/1/rate", "25 Gb/sec (1X EDR)");
+  CHECK(tree.examine("NET-3").status == CheckStatus::ok);
 }
 
 TEST_CASE("a switch whose ports cannot let translated requests through is said to be so") {

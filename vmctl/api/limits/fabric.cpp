@@ -52,6 +52,22 @@ std::string fitting_partitions(const Inventory& inventory, std::size_t gpus) {
                          : "partitions that fit: " + join(fitting, ", ");
 }
 
+/// The Fabric Manager's partitions of a board of eight GPUs, which most boards have (its user guide, "Shared
+/// NVSwitch"): one of 8, two of 4, four of 2, eight of 1.
+std::string partitions_of_board(const Inventory& inventory, std::size_t gpus) {
+  constexpr std::size_t of_board = 8;
+  const auto on_board = count_of_class(inventory.devices, DeviceClass::gpu);
+  if (on_board != of_board || gpus == 0) {
+    return fmt::format("see the partitions of {} with fmpm -l", counted(gpus, "GPU"));
+  }
+  if (of_board % gpus != 0) {
+    return fmt::format("no partition has {} GPUs: a board of 8 is divided into 1 × 8, 2 × 4, 4 × 2 or 8 × 1",
+                       gpus);
+  }
+  return fmt::format("a board of 8 has {} of {}, which fmpm -l shows", counted(of_board / gpus, "partition"),
+                     counted(gpus, "GPU"));
+}
+
 std::string lack_of_partition(const Inventory& inventory, const std::vector<std::string>& gpus) {
   if (inventory.fabric_mode == shared_mode) {
     return fmt::format(
@@ -61,11 +77,12 @@ std::string lack_of_partition(const Inventory& inventory, const std::vector<std:
   }
   return fmt::format(
       "the host keeps the NVSwitches of {}, and a VM with {} of the board needs an active partition of the "
-      "Fabric Manager: {}{} (set FABRIC_MODE=1 in fabricmanager.cfg, see the partitions of {} with fmpm -l, "
-      "activate one with fmpm -a ID; {})",
+      "Fabric Manager: {}{} (set FABRIC_MODE=1 in fabricmanager.cfg and restart it; {}; activate one for "
+      "each "
+      "VM with fmpm -a ID; {})",
       join(gpus, " "), counted(gpus.size(), "GPU"), symptom,
       inventory.fabric_mode ? fmt::format("; FABRIC_MODE is {} here", *inventory.fabric_mode) : "",
-      counted(gpus.size(), "GPU"), whole_board);
+      partitions_of_board(inventory, gpus.size()), whole_board);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "common/error.h"
 #include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/api/pci/locked_value.h"
@@ -109,6 +110,14 @@ std::string read_override(const fs::path& folder) {
   } catch (const Error&) { return ""; }
 }
 
+/// Only the ids of a virtual function read as ones, so more than these.
+bool configuration_is_ones(const fs::path& folder) {
+  constexpr std::size_t readable_by_all = 64;
+  const auto file = open_to_read(folder / "config");
+  const auto bytes = file ? read_at_most(file.get(), readable_by_all) : std::nullopt;
+  return bytes && bytes->size() == readable_by_all && bytes->find_first_not_of('\xff') == std::string::npos;
+}
+
 PciFunction read_function(const fs::path& folder) {
   PciFunction function;
   function.address = folder.filename().string();
@@ -125,6 +134,8 @@ PciFunction read_function(const fs::path& folder) {
   const auto methods = read_value(folder / "reset_method").value_or("");
   for (const auto method : words_of(methods)) { function.reset_methods.emplace_back(method); }
   function.power_state = read_value(folder / "power_state").value_or("");
+  // Reading it would wake a function that sleeps.
+  if (function.power_state != "D3cold") { function.reads_ones = configuration_is_ones(folder); }
   read_path(folder, function);
   read_iommu_group(folder, function);
   read_virtual_functions(folder, function);
@@ -162,6 +173,14 @@ std::optional<std::string> find_name(std::istream& ids, const std::string& vendo
 bool PciFunction::has_driver_for_vfio() const {
   std::error_code ignored;
   return fs::exists(folder / "vfio-dev", ignored);
+}
+
+std::string assignment_in_words(const PciFunction& function) {
+  const auto& methods = function.reset_methods;
+  return fmt::format(
+      "{}, {}",
+      function.iommu_group ? fmt::format("IOMMU group {}", *function.iommu_group) : "no IOMMU group",
+      methods.empty() ? "no reset method" : "resets by " + join(methods, " "));
 }
 
 std::string slot_of(const std::string& address) {

@@ -54,20 +54,25 @@ struct PciFunction {
   int virtual_functions_possible = 0;            ///< sriov_totalvfs
   int virtual_function_offset = 0;               ///< sriov_offset: where the first one's number is
   int virtual_function_stride = 0;               ///< sriov_stride: from one's number to the next one's
+  bool reads_ones = false;                       ///< all of its configuration space that anybody may read
   std::filesystem::path folder;                  ///< its folder in sysfs
 
   bool is_display() const { return class_code.starts_with("0x03"); }
   /// Or a processing accelerator, of any vendor.
   bool is_accelerator() const { return is_display() || class_code.starts_with("0x12"); }
-  /// It fell off the bus: what is read of it is ones only.
-  bool is_dead() const { return vendor == "0xffff"; }
+  /// It fell off the bus: what is read of it is ones only. The kernel still knows the ids of one that was
+  /// well when it was found.
+  bool is_dead() const { return vendor == "0xffff" || reads_ones; }
   bool has_driver_for_vfio() const;  ///< a device node for VFIO hangs below it (kernel 6.1 and later)
 };
 BOOST_DESCRIBE_STRUCT(PciFunction, (),
                       (address, vendor, device, class_code, driver, driver_override, numa_node, bridges,
                        root_complex, link, link_possible, bars, reset_methods, power_state, iommu_group,
                        iommu_group_members, physical_function, virtual_functions, virtual_functions_possible,
-                       virtual_function_offset, virtual_function_stride, folder))
+                       virtual_function_offset, virtual_function_stride, reads_ones, folder))
+
+/// "IOMMU group 14, resets by flr bus": what it takes to pass a function to a VM.
+std::string assignment_in_words(const PciFunction& function);
 
 /// "0000:41:00" of "0000:41:00.5": functions of one slot are of one card.
 std::string slot_of(const std::string& address);

@@ -198,6 +198,21 @@ CheckAnswer they_can_be_cleared(const DeviceHost& host) {
                  "use another devices.between_tenants, or leave this device out by devices.select");
 }
 
+/// Devices of any class that answer with ones only, which no plan wants.
+Words dead_devices(const DeviceHost& host) {
+  Words dead;
+  for (const auto& other : host.inventory.other_devices) {
+    if (!other.function.is_dead()) { continue; }
+    dead.push_back(fmt::format("{} ({}) answers with ones only, lost after a reset or from the bus",
+                               other.function.address, other.name));
+  }
+  return dead;
+}
+
+bool may_be_lost(const DeviceHost& host) {
+  return has_devices(host) || (!host.demand && !dead_devices(host).empty());
+}
+
 CheckAnswer they_are_awake(const DeviceHost& host) {
   const auto offenders = each(host.devices(), [](const HostDevice& device) -> std::string {
     if (device.function.power_state == "D3cold") { return "is in D3cold"; }
@@ -207,12 +222,10 @@ CheckAnswer they_are_awake(const DeviceHost& host) {
       none_of(offenders, "every device answers",
               "remove and rescan it, else switch the host off and on; then write 0 to its d3cold_allowed");
   if (host.demand || !offenders.empty()) { return answer; }
-  Words dead;
-  for (const auto& other : host.inventory.other_devices) {
-    if (other.function.is_dead()) { dead.push_back(other.function.address + " answers with ones only"); }
-  }
+  const auto dead = dead_devices(host);
   if (dead.empty()) { return answer; }
-  return {join(dead, "; "), "switch the host off and on: it fell off the bus", Severity::warns};
+  return {join(dead, "; "), "switch the host off and on; where VFIO's reset did it, pass this card to no VM",
+          Severity::warns};
 }
 
 CheckAnswer nothing_is_left(const DeviceHost& host) {
@@ -257,7 +270,8 @@ std::span<const DeviceCheck> driver_checks() {
       DeviceCheck{"CLR-1", Severity::blocks, "each device can be cleared between tenants as the plan says",
                   "a plan clears devices between tenants", clears_devices, they_can_be_cleared},
       DeviceCheck{"RST-2", Severity::blocks, "each device answers: none is in D3cold or lost from the bus",
-                  when_devices, has_devices, they_are_awake},
+                  "there are GPUs, a scenario names devices, or any device is lost", may_be_lost,
+                  they_are_awake, "amd/MxGPU-Virtualization#25"},
       DeviceCheck{"QRT-0", Severity::blocks, "no device is in quarantine", when_devices, has_devices,
                   nothing_is_in_quarantine},
       DeviceCheck{"LEAK-1", Severity::blocks, "no binding and no vGPU is left over from earlier runs",

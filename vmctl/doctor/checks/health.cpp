@@ -30,26 +30,101 @@ CheckAnswer memory_is_sound(const DeviceHost& host) {
       "in all arms");
 }
 
-/// "250 W of 300 W" of GPUs whose limit is not their own: of use where figures are compared.
-std::string power_limits(const DeviceHost& host) {
-  return join(
-      each_report(host.gpus(), host,
-                  [](const GpuReport& report) -> std::string {
-                    if (!report.power_limit_w || report.power_limit_w == report.default_power_limit_w) {
-                      return "";
-                    }
-                    return fmt::format("is limited to {:g} W", *report.power_limit_w);
-                  }),
-      "; ");
+bool tells_power(const DeviceHost& host) {
+  return any_report(host.gpus(), host, [](const GpuReport& report) {
+    return report.power_limit_w.has_value() && report.default_power_limit_w.has_value();
+  });
+}
+
+CheckAnswer power_limits_are_default(const DeviceHost& host) {
+  const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
+    if (!report.power_limit_w || !report.default_power_limit_w ||
+        *report.power_limit_w == *report.default_power_limit_w) {
+      return "";
+    }
+    return fmt::format("is limited to {:g} W, its default is {:g} W", *report.power_limit_w,
+                       *report.default_power_limit_w);
+  });
+  return none_of(
+      offenders, "every GPU has its default power limit",
+      "nvidia-smi -i ADDRESS -pl WATTS, or say the limit next to the figures: it must be the same in all "
+      "arms");
+}
+
+bool shares_gpus(const DeviceHost& host) {
+  const bool shares =
+      host.demand ? host.demand->several_tenants : any_report(host.gpus(), host, [](const GpuReport& report) {
+        return report.virtualization == "Host VGPU";
+      });
+  return shares &&
+         any_report(host.gpus(), host, [](const GpuReport& report) { return report.ecc.has_value(); });
+}
+
+CheckAnswer ecc_protects_tenants(const DeviceHost& host) {
+  const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) {
+    return report.ecc.value_or(true) ? "" : "has ECC off";
+  });
+  return none_of(
+      offenders, "ECC is on",
+      "nvidia-smi -i ADDRESS -e 1, then reset the GPU: without it a tenant can flip bits of another's "
+      "memory on the same card (Rowhammer); it costs some memory and bandwidth, in all arms alike");
+}
+
+bool tells_licence(const DeviceHost& host) {
+  return any_report(host.gpus(), host, [](const GpuReport& report) {
+    return report.virtualization == "VGPU" && !report.licence.empty();
+  });
+}
+
+CheckAnswer vgpus_are_licensed(const DeviceHost& host) {
+  const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
+    return report.licence.empty() || report.licence.starts_with("Licensed")
+               ? ""
+               : "has no licence: " + report.licence;
+  });
+  return none_of(offenders, "the vGPU is licensed",
+                 "a vGPU without a licence slows down after some 20 minutes: put the token into "
+                 "/etc/nvidia/ClientConfigToken, set the clock, restart nvidia-gridd");
+}
+
+/// AMD's GPUs on the host's own driver.
+std::vector<const HostDevice*> amd_gpus(const DeviceHost& host) {
+  std::vector<const HostDevice*> found;
+  for (const auto& device : host.inventory.other_devices) {
+    const auto& pci = device.function;
+    if (pci.vendor == "0x1002" && pci.is_accelerator() && pci.driver == "amdgpu") {
+      found.push_back(&device);
+    }
+  }
+  return found;
+}
+
+/// "1 0 1": of each partition; nothing where the driver does not know of it, or nobody recorded it.
+std::optional<std::string> isolation_of(const HostDevice& gpu) {
+  return read_value(gpu.function.folder / "enforce_isolation");
+}
+
+bool tells_isolation(const DeviceHost& host) {
+  const auto gpus = amd_gpus(host);
+  return std::ranges::any_of(gpus, [](const auto* gpu) { return isolation_of(*gpu).has_value(); });
+}
+
+CheckAnswer processes_are_cleared(const DeviceHost& host) {
+  const auto offenders = each(amd_gpus(host), [](const HostDevice& gpu) {
+    const auto modes = isolation_of(gpu).value_or("1");
+    return modes.find('0') == std::string::npos ? "" : "leaves local memory and registers as they were";
+  });
+  return none_of(
+      offenders, "local memory is cleared between processes",
+      "where several users share the card: echo 1 > /sys/bus/pci/devices/ADDRESS/enforce_isolation (a "
+      "1 for each partition); processes then take turns");
 }
 
 CheckAnswer clocks_are_free(const DeviceHost& host) {
   const auto offenders = each_report(host.gpus(), host, [](const GpuReport& report) -> std::string {
     return report.slowdowns.empty() ? "" : "is slowed down: " + join(report.slowdowns, ", ");
   });
-  const auto limited = power_limits(host);
-  return none_of(offenders,
-                 "no thermal slowdown and no power brake" + (limited.empty() ? "" : "; " + limited),
+  return none_of(offenders, "no thermal slowdown and no power brake",
                  "look at airflow, power supplies and the board's power brake; restore the limits");
 }
 
@@ -121,6 +196,18 @@ std::span<const DeviceCheck> health_checks() {
                   has_reports, memory_is_sound},
       DeviceCheck{"CLK-1", Severity::invalidates, "no GPU is slowed down by heat or by its power supply",
                   reported, has_reports, clocks_are_free},
+      DeviceCheck{"PWR-1", Severity::warns, "GPUs have their default power limit",
+                  "nvidia-smi tells a GPU's power limit and its default", tells_power,
+                  power_limits_are_default},
+      DeviceCheck{"ECC-2", Severity::warns, "ECC protects the memory of tenants that share a card",
+                  "several tenants get GPUs, or the host makes vGPUs, and nvidia-smi tells ECC", shares_gpus,
+                  ecc_protects_tenants, "GPUHammer (USENIX Security 2025)"},
+      DeviceCheck{"LIC-1", Severity::invalidates, "the vGPU is licensed",
+                  "the host is a VM with a vGPU, and nvidia-smi tells its licence", tells_licence,
+                  vgpus_are_licensed, "rapidsai/cudf#10507"},
+      DeviceCheck{"LOC-1", Severity::notes, "local memory of AMD GPUs is cleared between processes",
+                  "amdgpu has a GPU and tells its isolation (Linux 6.12 and later)", tells_isolation,
+                  processes_are_cleared, "LeftoverLocals (CVE-2023-4969)"},
       DeviceCheck{"FAB-1", Severity::blocks,
                   "the Fabric Manager runs in the driver's version, and the NVSwitch fabric is up",
                   "there are GPUs, and NVSwitches that the host keeps", has_nvswitches, fabric_is_up},

@@ -206,8 +206,12 @@ CheckAnswer adapters_write_relaxed(const DeviceHost& host) {
   const auto offenders = each(host.active_adapters(), [&](const HostDevice& adapter) {
     return writes_relaxed(host, adapter).value_or(true) ? "" : "may not write with relaxed ordering";
   });
+  std::string well = "adapters may write with relaxed ordering";
+  for (const auto& [device, ordering] : host.words.write_ordering) {
+    well += fmt::format("; {} has PCI_WR_ORDERING {}", device, ordering);
+  }
   return none_of(
-      offenders, "adapters may write with relaxed ordering",
+      offenders, well,
       "allow it in the firmware (PCIe relaxed ordering), or setpci -s ADDRESS CAP_EXP+8.w=10:10, a "
       "virtual function's on its physical one; mlxconfig -d ADDRESS q PCI_WR_ORDERING says whether "
       "every write is relaxed (force_relax) or those that NCCL asks for "
@@ -251,21 +255,39 @@ CheckAnswer every_adapter_has_a_port(const DeviceHost& host) {
       "others (cable, switch, subnet manager), or name those to use by NCCL_IB_HCA in both arms");
 }
 
+/// Ethernet ports that are up, of those that run at the highest rate: slower ones carry the host's own
+/// traffic.
+std::vector<std::pair<const HostDevice*, const NetworkPort*>> fast_ethernet_ports(const DeviceHost& host) {
+  std::vector<std::pair<const HostDevice*, const NetworkPort*>> found;
+  double highest = 0;
+  for (const auto* adapter : host.active_adapters()) {
+    for (const auto& port : adapter->ports) {
+      const auto rate = speed_of(port.rate).value_or(0);
+      if (port.state != "ACTIVE" || rate < highest) { continue; }
+      if (rate > highest) { found.clear(); }
+      highest = rate;
+      if (port.link_layer == "Ethernet" && port.mtu_bytes) { found.emplace_back(adapter, &port); }
+    }
+  }
+  return found;
+}
+
+bool has_ethernet(const DeviceHost& host) {
+  return has_gpus(host) && !fast_ethernet_ports(host).empty();
+}
+
 /// RDMA over Ethernet has MTUs of 256 to 4096 bytes by powers of two, and a header besides.
 CheckAnswer ports_take_large_packets(const DeviceHost& host) {
-  constexpr int large = 4200;
+  constexpr int large = 4200, middle = 2200;
   std::set<int> different;
-  const auto offenders = each(host.active_adapters(), [&](const HostDevice& adapter) -> std::string {
-    for (const auto& port : adapter.ports) {
-      if (port.link_layer != "Ethernet" || port.state != "ACTIVE" || !port.mtu_bytes) { continue; }
-      different.insert(*port.mtu_bytes);
-      if (*port.mtu_bytes < large) {
-        return fmt::format("has MTU {} on {}, which leaves RDMA {}", *port.mtu_bytes, port.interface,
-                           *port.mtu_bytes < 2200 ? 1024 : 2048);
-      }
-    }
-    return "";
-  });
+  Words offenders;
+  for (const auto& [adapter, port] : fast_ethernet_ports(host)) {
+    const int mtu = *port->mtu_bytes;
+    different.insert(mtu);
+    if (mtu >= large) { continue; }
+    offenders.push_back(fmt::format("{} has MTU {} on {}, which leaves RDMA {}", adapter->function.address,
+                                    mtu, port->interface, mtu < middle ? 1024 : 2048));
+  }
   constexpr const char* fix =
       "ip link set INTERFACE mtu 9000 on all hosts, guests and switches alike (4200 is enough for RDMA's "
       "4096)";
@@ -273,15 +295,6 @@ CheckAnswer ports_take_large_packets(const DeviceHost& host) {
     return {fmt::format("adapters have MTUs from {} to {}", *different.begin(), *different.rbegin()), fix};
   }
   return none_of(offenders, "room for RDMA's largest packets", fix);
-}
-
-bool has_ethernet(const DeviceHost& host) {
-  const auto adapters = host.active_adapters();
-  return std::ranges::any_of(adapters, [](const auto* adapter) {
-    return std::ranges::any_of(adapter->ports, [](const auto& port) {
-      return port.link_layer == "Ethernet" && port.mtu_bytes.has_value();
-    });
-  });
 }
 
 bool is_vm_with_gpus(const DeviceHost& host) {
@@ -317,8 +330,7 @@ std::span<const DeviceCheck> link_checks() {
       DeviceCheck{"LNK-1", Severity::invalidates, "each GPU's PCIe link has all its lanes", when_gpus,
                   has_gpus, links_are_wide},
       DeviceCheck{"LNK-2", Severity::warns, "links of GPUs and RDMA adapters can be as fast as the device",
-                  "there are GPUs, and the host is not a virtual machine", has_real_links, links_are_fast,
-                  "NVIDIA/nccl-tests#156"},
+                  "there are GPUs, and the host is not a virtual machine", has_real_links, links_are_fast},
       DeviceCheck{"TOP-1", Severity::warns,
                   "emulated PCIe ports above GPUs and adapters do not look slow to NCCL",
                   "the host is a virtual machine with GPUs", is_vm_with_gpus, emulated_links_are_fast,
@@ -341,8 +353,8 @@ std::span<const DeviceCheck> link_checks() {
                   "there are GPUs and an RDMA adapter whose port is up", has_gpus_and_rdma,
                   every_adapter_has_a_port, "NVIDIA/nccl#977, #1519"},
       DeviceCheck{"NET-3", Severity::warns, "RDMA ports on Ethernet take packets of 4,096 bytes",
-                  "an RDMA adapter's Ethernet port is up and tells its MTU", has_ethernet,
-                  ports_take_large_packets, "NVIDIA/nccl#1957"},
+                  "there are GPUs, and the fastest RDMA ports that are up are Ethernet and tell their MTU",
+                  has_ethernet, ports_take_large_packets, "NVIDIA/nccl#1957"},
   };
   return checks;
 }

@@ -3,6 +3,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <numeric>
+#include <optional>
+#include <string_view>
 
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
@@ -135,6 +138,64 @@ CheckAnswer confidential_vms_start(const DeviceHost& host) {
                              wanted.switch_on));
 }
 
+/// Per cent of the last five minutes in which somebody waited (Documentation/accounting/psi.rst); nothing
+/// where the kernel does not count it.
+std::optional<double> pressure(const DeviceHost& host, const char* resource, std::string_view who) {
+  const auto text = read_file(host.root / "proc/pressure" / resource).value_or("");
+  for (const auto& line : split(text, '\n')) {
+    const auto words = words_of(line);
+    if (words.size() > 3 && words[0] == who && words[3].starts_with("avg300=")) {
+      return parse_number(words[3].substr(words[3].find('=') + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Shares of all CPU time since the start, in per cent, by the columns of /proc/stat's first line.
+struct CpuShares {
+  double io_wait = 0;
+  double steal = 0;
+};
+std::optional<CpuShares> cpu_shares(const DeviceHost& host) {
+  constexpr std::size_t io_wait = 5, steal = 8;  // the first word is "cpu"
+  const auto text = read_file(host.root / "proc/stat").value_or("");
+  const auto words = words_of(std::string_view(text).substr(0, text.find('\n')));
+  if (words.size() <= steal || words[0] != "cpu") { return std::nullopt; }
+  std::array<double, steal + 1> times{};
+  for (std::size_t i = 1; i <= steal; ++i) { times[i] = parse_number(words[i]).value_or(0); }
+  const double all = std::accumulate(times.begin(), times.end(), 0.0);
+  if (all <= 0) { return std::nullopt; }
+  return CpuShares{100 * times[io_wait] / all, 100 * times[steal] / all};
+}
+
+bool tells_load(const DeviceHost& host) {
+  return pressure(host, "cpu", "some") || pressure(host, "io", "full") || cpu_shares(host);
+}
+
+CheckAnswer nobody_is_in_the_way(const DeviceHost& host) {
+  constexpr double stolen = 1, waiting = 10;  // per cent
+  Words wrong;
+  const auto shares = cpu_shares(host).value_or(CpuShares{});
+  if (shares.steal > stolen) {
+    wrong.push_back(
+        fmt::format("{:.1f} % of CPU time since the start went to other VMs (steal)", shares.steal));
+  }
+  if (shares.io_wait > waiting) {
+    wrong.push_back(
+        fmt::format("{:.1f} % of CPU time since the start was waiting for disks", shares.io_wait));
+  }
+  if (const auto share = pressure(host, "cpu", "some").value_or(0); share > waiting) {
+    wrong.push_back(fmt::format("processes waited for a core in {:.1f} % of the last five minutes", share));
+  }
+  if (const auto share = pressure(host, "io", "full").value_or(0); share > waiting) {
+    wrong.push_back(fmt::format("all waited for disks in {:.1f} % of the last five minutes", share));
+  }
+  return none_of(
+      wrong, "little waiting for cores and disks",
+      "find who it is (top, iotop; steal: the host of this VM), stop it or pin it elsewhere; trials note "
+      "the steal of their nodes");
+}
+
 constexpr const char* cpus = "sys/devices/system/cpu";
 
 std::string governor_of(const DeviceHost& host) {
@@ -246,6 +307,9 @@ std::span<const DeviceCheck> machine_checks() {
                   "a plan has confidential VMs", wants_confidential_vms, confidential_vms_start},
       DeviceCheck{"CPU-1", Severity::warns, "CPU clocks are fixed: governor performance, turbo off",
                   "the kernel sets the clocks", has_governor, clocks_are_fixed},
+      DeviceCheck{"CPU-3", Severity::warns, "nobody else keeps cores or disks busy",
+                  "the kernel tells CPU times or pressure (proc/stat, proc/pressure)", tells_load,
+                  nobody_is_in_the_way},
       DeviceCheck{"CH-1", Severity::warns, "guests can use vsock", when_devices, has_devices, vsock_is_there},
       DeviceCheck{"NET-2", Severity::warns, "iptables does not filter what bridges forward",
                   "the kernel can show bridges' traffic to iptables", may_filter_bridges,

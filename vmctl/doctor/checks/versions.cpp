@@ -1,5 +1,9 @@
+#include <algorithm>
 #include <array>
+#include <map>
+#include <string_view>
 
+#include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 #include "vmctl/machine/version_limits.h"
@@ -81,6 +85,81 @@ CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
       "9.2 does it at once");
 }
 
+bool wants_peers_by_iommufd(const DeviceHost& host) {
+  const auto devices = host.demand ? host.demand->devices() : std::vector<PlacedDevice>();
+  return std::ranges::any_of(devices, [](const auto& device) { return device.vfio == Vfio::iommufd; });
+}
+
+CheckAnswer iommufd_maps_what_is_needed(const DeviceHost& host) {
+  const auto& vms = host.demand->vms;
+  const bool has_peers = std::ranges::any_of(vms, [](const auto& vm) { return vm.devices.size() > 1; });
+  if (!has_peers || host.demand->clique == Clique::off) {
+    return {"iommufd maps guest memory; no VM has devices that write to each other by PCIe"};
+  }
+  return {
+      "devices.vfio is iommufd, which maps guest memory and no device's regions, and devices.clique tells "
+      "guests "
+      "that GPUs may write to each other by PCIe",
+      "vfio: container for arms with PCIe peer-to-peer (NVLink does not need it), or clique: off"};
+}
+
+/// Versions of NCCL that lost speed, from the first to the last that it was seen in.
+struct Loss {
+  std::array<int, 3> first, last;
+  const char* words;
+};
+constexpr std::array losses = {
+    Loss{{2, 16, 2},
+         {2, 16, 2},
+         "a tenth of the speed with GPUs that NVLink joins in pairs (NVIDIA/nccl#770)"},
+    Loss{{2, 19, 3},
+         {2, 19, 4},
+         "all-reduce over several NVSwitch machines at 37 % (NVLSTree; pytorch/pytorch#117748)"},
+    Loss{{2, 20, 3}, {2, 20, 3}, "all-reduce over four machines slower than with 2.19.3 (NVIDIA/nccl#1222)"},
+    Loss{{2, 25, 1},
+         {2, 27, 3},
+         "rings over several machines slower than with 2.22, unless NCCL_PXN_DISABLE=1 (NVIDIA/nccl#1876)"},
+    Loss{{2, 29, 0}, {2, 29, 999}, "small all-reduces slower than with 2.28 (NVIDIA/nccl#2094)"},
+};
+
+/// "2.19.3" by the folder of each libnccl.so.2.19.3, where the loader and programs look.
+std::map<std::string, std::string> nccl_versions(const DeviceHost& host) {
+  constexpr std::string_view prefix = "libnccl.so.";
+  std::map<std::string, std::string> versions;
+  for (const auto* folder :
+       {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/local/lib", "usr/local/cuda/lib64"}) {
+    for (const auto& name : names_in(host, folder)) {
+      if (name.starts_with(prefix) && split(name, '.').size() == 5) {
+        versions[std::string("/") + folder] = name.substr(prefix.size());
+      }
+    }
+  }
+  return versions;
+}
+
+bool has_nccl(const DeviceHost& host) {
+  return !nccl_versions(host).empty();
+}
+
+CheckAnswer nccl_loses_nothing(const DeviceHost& host) {
+  Words lossy, well;
+  for (const auto& [folder, version] : nccl_versions(host)) {
+    std::array<int, 3> numbers{};
+    const auto parts = split(version, '.');
+    for (std::size_t i = 0; i < std::min(parts.size(), numbers.size()); ++i) {
+      numbers[i] = static_cast<int>(parse_integer(parts[i]).value_or(0));
+    }
+    well.push_back(fmt::format("NCCL {} in {}", version, folder));
+    for (const auto& loss : losses) {
+      if (numbers < loss.first || numbers > loss.last) { continue; }
+      lossy.push_back(fmt::format("NCCL {} in {}: {}", version, folder, loss.words));
+    }
+  }
+  return none_of(
+      lossy, join(well, ", "),
+      "use another version where that is your case, the same one in all arms (guests have the host's)");
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> version_checks() {
@@ -92,7 +171,14 @@ std::span<const DeviceCheck> version_checks() {
                   "QEMU is installed and a scenario has devices.clique or iommufd, or there are several GPUs",
                   wants_more_of_qemu, qemu_can},
       DeviceCheck{"VER-3", Severity::warns, "kernel and QEMU map BARs of 64 GiB and more at once",
-                  "a GPU has a BAR of 64 GiB or more", has_huge_bars, huge_bars_are_mapped_whole},
+                  "a GPU has a BAR of 64 GiB or more", has_huge_bars, huge_bars_are_mapped_whole,
+                  "tianocore/edk2#10856, kata-containers#13084"},
+      DeviceCheck{"VER-4", Severity::warns, "VMs by iommufd need no PCIe peer-to-peer",
+                  "a scenario has devices.vfio: iommufd", wants_peers_by_iommufd, iommufd_maps_what_is_needed,
+                  "QEMU's docs/devel/vfio-iommufd, P2P DMA"},
+      DeviceCheck{"VER-5", Severity::warns, "NCCL is of no version that is known to lose speed",
+                  "libnccl is in a folder of libraries", has_nccl, nccl_loses_nothing,
+                  "NVIDIA/nccl#1222, #1876"},
   };
   return checks;
 }

@@ -32,6 +32,7 @@
 #include "harness/rules/validity_rules.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/hosts.h"
+#include "vmctl/api/limits/vendor.h"
 #include "vmctl/api/recorded.h"
 
 namespace virtrain::harness {
@@ -231,21 +232,23 @@ std::string words_on_other_accelerators(const vmctl::Inventory& inventory) {
   for (const auto& device : inventory.other_devices) {
     const auto& pci = device.function;
     if (pci.is_dead()) {
-      dead.push_back(pci.address);
+      dead.push_back(fmt::format("{} ({})", pci.address, printable(device.name)));
     } else if (pci.is_accelerator() && pci.vendor != aspeed && pci.vendor != matrox) {
-      others.push_back(fmt::format("{} ({})", pci.address, printable(device.name)));
+      others.push_back(
+          fmt::format("{} ({}, {})", pci.address, printable(device.name), vmctl::assignment_in_words(pci)));
     }
   }
   std::string words;
   if (!others.empty()) {
-    words +=
-        fmt::format("; it has {} of other vendors, which virtrain cannot train on: {}",
-                    counted(others.size(), "GPU or accelerator", "GPUs or accelerators"), join(others, ", "));
+    words += fmt::format("; it has {} of other vendors, which virtrain neither trains on nor assigns: {}; {}",
+                         counted(others.size(), "GPU or accelerator", "GPUs or accelerators"),
+                         join(others, ", "), vmctl::works_with_other_gpus);
   }
   if (!dead.empty()) {
-    words += fmt::format("; {} {} with ones only and {} lost until the host is switched off and on",
-                         join(dead, ", "), dead.size() == 1 ? "answers" : "answer",
-                         dead.size() == 1 ? "is" : "are");
+    words += fmt::format(
+        "; {} {} with ones only, lost after a reset or from the bus, and {} gone until the host "
+        "is switched off and on",
+        join(dead, ", "), dead.size() == 1 ? "answers" : "answer", dead.size() == 1 ? "is" : "are");
   }
   return words;
 }

@@ -36,6 +36,10 @@ Examples machine_examples() {
     tree.write("var/lib/virtrain/libvirtd-version.txt", "libvirtd (libvirt) 11.3.0");
     tree.write("var/lib/virtrain/qemu-version.txt", "QEMU emulator version 10.0.2 (Debian 1:10.0.2+ds-2)");
   };
+  const auto pressure = [](const std::string& share) {
+    return "some avg10=0.00 avg60=0.00 avg300=" + share +
+           " total=1\nfull avg10=0.00 avg60=0.00 avg300=" + share + " total=1";
+  };
   return {
       {"KVM-1",
        {writes(trial, works), writes(trial, R"({"open_error": 13})"), "may not be opened by this user"}},
@@ -54,6 +58,11 @@ Examples machine_examples() {
       {"CPU-1",
        {both(writes(governor, "performance"), writes(no_turbo, "1")),
         both(writes(governor, "schedutil"), writes(no_turbo, "0")), "governor schedutil; turbo is on"}},
+      {"CPU-3",
+       {both(writes("proc/stat", "cpu  100 0 100 9000 50 0 0 10 0 0\ncpu0 1 1 1 1"),
+             writes("proc/pressure/cpu", pressure("1.20"))),
+        writes("proc/stat", "cpu  100 0 100 9000 50 0 0 750 0 0\ncpu0 1 1 1 1"),
+        "7.5 % of CPU time since the start went to other VMs (steal)"}},
       {"CH-1", {writes("dev/vhost-vsock", ""), as_it_is, "no /dev/vhost-vsock"}},
       {"NET-2", {writes(bridge_filter, "0"), writes(bridge_filter, "1"), "slices do not reach each other"}},
       {"SEC-1", {denied("/etc/gai.conf"), denied("/dev/vfio/21"), "/dev/vfio/21"}},

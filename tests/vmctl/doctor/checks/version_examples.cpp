@@ -10,6 +10,13 @@ Examples version_examples() {
     tree.want({{GrantKind::passthrough, gpu_address}, {GrantKind::passthrough, "0000:31:00.0"}});
     tree.plan().clique = Clique::all;
   };
+  const auto by_iommufd = [](Clique which) {
+    return [=](HostTree& tree) {
+      tree.want({{GrantKind::passthrough, gpu_address}, {GrantKind::passthrough, "0000:31:00.0"}});
+      for (auto& device : tree.plan().vms[0].devices) { device.vfio = Vfio::iommufd; }
+      tree.plan().clique = which;
+    };
+  };
   return {
       {"VER-1",
        {writes(libvirt_file, "libvirtd (libvirt) 11.3.0"), writes(libvirt_file, "libvirtd (libvirt) 9.0.0"),
@@ -20,6 +27,11 @@ Examples version_examples() {
         "here: QEMU 7.2.22"}},
       {"VER-3",
        {writes(kernel_file, "6.12.0-amd64"), writes(kernel_file, "6.8.0-60-generic"), "page by page"}},
+      {"VER-4", {by_iommufd(Clique::off), by_iommufd(Clique::all), "no device's regions"}},
+      {"VER-5",
+       {writes("usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5", ""),
+        writes("usr/lib/x86_64-linux-gnu/libnccl.so.2.19.4", ""),
+        "NCCL 2.19.4 in /usr/lib/x86_64-linux-gnu: all-reduce over several NVSwitch machines at 37 %"}},
   };
 }
 
