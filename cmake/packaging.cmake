@@ -52,7 +52,7 @@ set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_NAME virtrain)
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_DEPENDS
   "virtrain-workloads-cpu (= ${version}), openmpi-bin, e2fsprogs, hostname, iproute2, kmod, mount, procps")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_RECOMMENDS
-  "libvirt-daemon-system (>= 9.0), qemu-system-x86, qemu-utils, supermin, cpio, xz-utils, \
+  "libvirt-daemon-system (>= 9.0), qemu-system-x86, qemu-utils, supermin, cpio, xz-utils, squashfs-tools, \
 linux-image-cloud-amd64 | linux-image-amd64, nodejs")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_SUGGESTS "virtrain-workloads-cuda, libvirt-clients, systemd | cron")
 set(CPACK_DEBIAN_VIRTRAIN_PACKAGE_CONTROL_EXTRA ${packaging}/postinst ${packaging}/prerm ${packaging}/postrm)

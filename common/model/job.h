@@ -84,6 +84,13 @@ struct Job {
           "or once in each node with torchrun's settings in its environment",
       .key = "launch", .guard = FactRule::must_be_equal,
       .why = "it decides how many processes work, and where");
+  VIRTRAIN_FIELD(
+      std::string, payload, {},
+      .text =
+          "Squashfs image with the root file system that the command runs in (virtrain payload make), at the "
+          "same path on each host; from the scenario's folder on, or absolute",
+      .key = "payload", .most = 4096, .absent = "the command runs in the node's own files",
+      .example = "env.sqfs");
   VIRTRAIN_FIELD(JobThroughput, throughput, {}, .text = "Lines of the command that say how fast it is",
                  .key = "throughput", .absent = "the built-in trainer says it by itself",
                  .guard = FactRule::must_be_equal,

@@ -168,7 +168,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
 /// Headings of --help with the verbs below them; a verb of none stands under "Subcommands".
 constexpr std::pair<const char*, const char*> verb_groups[] = {
     {"Measure", "demo run reproduce bisect schedule"},
-    {"Before a run", "doctor scenarios validate plan schema topology"},
+    {"Before a run", "doctor scenarios validate plan payload schema topology"},
     {"Read results", "list show compare isolate diagnose changes ack report"},
     {"Exchange results", "import export"},
     {"Keep the host tidy", "clean completion"}};
@@ -235,6 +235,7 @@ int run(int argc, char** argv) {
   add_changes_commands(cli);
   add_bisect_command(cli);
   add_schedule_command(cli);
+  add_payload_command(cli);
   add_report_command(cli);
   add_exchange_commands(cli);
   add_doctor_command(cli);

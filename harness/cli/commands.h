@@ -32,6 +32,7 @@ void add_isolate_command(Cli& cli);    ///< isolate
 void add_changes_commands(Cli& cli);   ///< changes, ack
 void add_bisect_command(Cli& cli);     ///< bisect
 void add_schedule_command(Cli& cli);   ///< schedule
+void add_payload_command(Cli& cli);    ///< payload
 void add_report_command(Cli& cli);     ///< report
 void add_exchange_commands(Cli& cli);  ///< export, import
 /// Adds --experiment, --scenario and --label to a verb.

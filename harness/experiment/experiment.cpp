@@ -108,6 +108,18 @@ void require_one_mpi(const ByHost<HostFacts>& facts) {
   }
 }
 
+/// Each host's copy of a job's payload, which must be the same on all.
+asio::awaitable<void> take_payloads(RunContext& context) {
+  std::set<std::string> paths;
+  for (const auto& placement : context.plan.placements) {
+    for (const auto& tenant : placement.tenants) { paths.insert(payload_of(tenant)); }
+  }
+  paths.erase("");
+  for (const auto& path : paths) {
+    context.payloads[path] = co_await context.hosts.ask(&RunHosts::take_payload, path);
+  }
+}
+
 /// False if a stop came before the host's resources were free: nothing has begun then.
 asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec& run,
                                        const ExperimentOptions& options) {
@@ -115,6 +127,7 @@ asio::awaitable<bool> begin_experiment(RunContext& context, const vmctl::RunSpec
   if (!co_await acquire(context, options)) { co_return false; }
   const auto facts = co_await context.hosts.ask(&RunHosts::fingerprints);
   require_one_mpi(facts);
+  co_await take_payloads(context);
   auto record = experiment_record(context.scenario, context.plan, options, context.experiment, facts);
   for (auto [host, said] : facts) { context.boot_ids.insert(said["boot_id"]); }
   if (const auto found = record.fingerprint.find("open_mpi"); found != record.fingerprint.end()) {

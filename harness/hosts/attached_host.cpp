@@ -354,6 +354,7 @@ class Attached final : public AttachedHost {
     return false;
   }
   void acquire(const std::vector<std::string>& /*resources*/) override {}
+  std::string take_payload(const std::string& /*path*/) override { throw not_ours("take a payload"); }
   ImageFacts make_image(const ImageSpec& /*spec*/) override { throw not_ours("make an image"); }
   void keep_services_away(const std::vector<DeviceGrant>& /*grants*/) override {}
   std::size_t lend(const std::vector<DeviceGrant>& /*grants*/, const CardSettings& /*cards*/) override {

@@ -119,6 +119,7 @@ class HostClient final : public Host {
   std::filesystem::path begin(const RunSpec& run) override { return ask<&Host::begin>(run); }
   void acquire(const std::vector<std::string>& resources) override { ask<&Host::acquire>(resources); }
   void end(bool stored) override { ask<&Host::end>(stored); }
+  std::string take_payload(const std::string& path) override { return ask<&Host::take_payload>(path); }
   ImageFacts make_image(const ImageSpec& spec) override { return ask<&Host::make_image>(spec); }
   void cancel() override { tell<&Host::cancel>(); }
 

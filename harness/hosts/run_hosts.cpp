@@ -197,6 +197,28 @@ ByHost<std::map<std::string, std::string>> RunHosts::fingerprints() {
   return by_host;
 }
 
+std::string RunHosts::take_payload(const std::string& path) {
+  const auto way = [&](const std::string& host) {
+    return fmt::format("copy it there: rsync {} {}:{}, or put it on a shared folder, or sbcast it", path,
+                       host, path);
+  };
+  const auto digests = of_all([&](const Member& member, Host& host) {
+    try {
+      return host.take_payload(path);
+    } catch (const Error& error) {
+      if (member.name.empty() || error.code() != ErrorCode::host_unable) { throw; }
+      throw Error(error.operation(), error.code(), fmt::format("{} ({})", error.message(), way(member.name)));
+    }
+  });
+  for (std::size_t i = 1; i < digests.size(); ++i) {
+    if (digests[i] == digests[0]) { continue; }
+    throw Error("take the payload " + path, ErrorCode::host_unable,
+                fmt::format("{} has {} and {} has {} there ({})", hosts_[0].name, digests[0], hosts_[i].name,
+                            digests[i], way(hosts_[i].name)));
+  }
+  return digests.empty() ? "" : digests.front();
+}
+
 ImageFacts RunHosts::make_image(const ImageSpec& spec) {
   const auto images = of_all([&](const Member&, Host& host) { return host.make_image(spec); });
   for (std::size_t i = 1; i < images.size(); ++i) {

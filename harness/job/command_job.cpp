@@ -42,7 +42,8 @@ asio::awaitable<void> CommandJob::launch(const std::string& /*program*/, std::ch
 
 asio::awaitable<void> CommandJob::go() {
   released_ns_ = last_output_ns_ = monotonic_ns();
-  auto words = job_words(placement_);
+  auto words = nodes_.front().entry;
+  for (auto& word : job_words(placement_)) { words.push_back(std::move(word)); }
   const bool in_each = job_.launch == JobLaunch::per_node || job_.launch == JobLaunch::torchrun;
   if (job_.launch == JobLaunch::mpirun) { words = started_by_mpirun(std::move(words), timeout_); }
   for (std::size_t node = 0; node < (in_each ? nodes_.size() : 1); ++node) { co_await start(node, words); }

@@ -14,7 +14,10 @@ std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& p
   if (!scenario.probes.empty()) { names.insert(probe_program); }
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {
-      if (tenant.runs_job()) { continue; }
+      if (tenant.runs_job()) {
+        if (!tenant.workload.job->payload.empty()) { names.insert(payload_program); }
+        continue;
+      }
       if (!tenant.neighbour) {
         names.insert(trainer_name(tenant.workload.backend));
       } else if (!tenant.neighbour->is_idle()) {

@@ -39,6 +39,8 @@ struct TenantPlacement {
 
 /// The command of a tenant that runs one, with the values of its placeholders.
 std::vector<std::string> job_words(const TenantPlacement& tenant);
+/// The path of the payload that its job runs in; empty: none.
+std::string payload_of(const TenantPlacement& tenant);
 
 /// All nodes of one case, placed on one host, or on the machines that an arm attaches: for each arm in which
 /// the case is the same.

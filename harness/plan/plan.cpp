@@ -357,6 +357,10 @@ nlohmann::json to_json(const Workload& workload) {
   return settings;
 }
 
+std::string payload_of(const TenantPlacement& tenant) {
+  return tenant.runs_job() ? tenant.workload.job->payload : "";
+}
+
 std::vector<std::string> job_words(const TenantPlacement& tenant) {
   auto values = workload_placeholders(tenant.workload);
   values["nodes"] = std::to_string(tenant.nodes.size());

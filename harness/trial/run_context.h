@@ -4,6 +4,7 @@
 #include <boost/asio/thread_pool.hpp>
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,6 +30,7 @@ struct RunContext {
   std::string experiment;               ///< "20261120t083012-7f3a2b"
   std::set<std::string> boot_ids = {};  ///< of the hosts
   MpiDialect mpi = {};  ///< of the hosts, and so of their guests, which are made of their packages
+  std::map<std::string, std::string> payloads = {};   ///< of jobs: the SHA-256 of each, by its path
   std::optional<Virtualization> virtualization = {};  ///< of VMs, once their image is there
 
   /// One line for people about what happens now.

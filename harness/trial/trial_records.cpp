@@ -229,6 +229,10 @@ void save_nodes(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
       node.record = record_of(node.live);
+      const auto payload = trial.context.payloads.find(payload_of(tenant.plan));
+      if (payload != trial.context.payloads.end()) {
+        node.record.fingerprint["payload_sha256"] = payload->second;
+      }
       node.record.host = node.live.placement->host;
       const auto& scheduler = trial.placement.devices.vgpu_scheduler;
       if (scheduler && node.live.made.has_own_kernel) {

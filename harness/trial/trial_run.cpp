@@ -53,6 +53,12 @@ asio::awaitable<void> take_environment(LiveTrial& trial, const LiveTenant& tenan
 /// The first of the ports at which tenants' torchrun ranks meet: slices without namespaces share them.
 constexpr int first_rendezvous_port = 29'500;
 
+/// Words that put a command into its node's payload.
+std::vector<std::string> entry_of(const vmctl::NodeFacts& made) {
+  if (made.payload_folder.empty()) { return {}; }
+  return {made.programs.at(payload_program), made.payload_folder};
+}
+
 std::string words_of_figure(const JobFigure& figure, const std::string& unit) {
   return fmt::format("{} {}", figure_words(figure.value), unit);
 }
@@ -196,7 +202,8 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                          .address = made.address,
                          .placed = std::ssize(trial_.placements_of(tenant, node)),
                          .has_own_name = !trial_.is_shared() && !node.live.machine,
-                         .reported_name = node.live.report.hostname.value_or("")});
+                         .reported_name = node.live.report.hostname.value_or(""),
+                         .entry = entry_of(made)});
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }

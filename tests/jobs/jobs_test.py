@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""jobs_test.py slices | gpt | vm
+"""jobs_test.py slices | gpt | vm | payload
 Commands of the user's own (docs/jobs.md) on this host: under mpirun over two slices, a small GPT under torchrun on one
-slice and on two, and the same bytes in a VM and a slice. Needs root."""
+slice and on two, and the same bytes in a VM and a slice. And a Python of its own in a payload. Needs root."""
 
+import hashlib
 import json
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -27,7 +29,20 @@ for step in range(1, 31):
 """
 
 
-def run(scenario, *options):
+# That it runs in its payload.
+SEES = r"""
+import os, sys
+assert "venv" in sys.prefix and not os.path.exists("/root"), sys.prefix
+try:
+    open(os.path.join(sys.prefix, "new"), "w")
+    sys.exit("the payload can be written to")
+except OSError:
+    pass
+assert os.path.exists("/proc/self") and os.path.exists("/dev/null") and os.access("/tmp", os.W_OK)
+"""
+
+
+def run(scenario, *options, facts=None):
     with tempfile.TemporaryDirectory(prefix="virtrain-jobs-") as folder:
         file = pathlib.Path(folder) / "job.yaml"
         file.write_text(scenario if isinstance(scenario, str) else json.dumps(scenario), encoding="utf-8")
@@ -36,6 +51,9 @@ def run(scenario, *options):
         assert ran.returncode == 0, f"exit {ran.returncode}\n{ran.stdout}\n{ran.stderr}"
         exported = subprocess.run([BUILD / "virtrain", "export", "--db", db, "--format", "jsonl"], capture_output=True, text=True, check=True)
         records = [json.loads(line) for line in exported.stdout.splitlines()]
+        if facts is not None:
+            with sqlite3.connect(db) as connection:
+                facts += [row[0] for row in connection.execute("SELECT value FROM v_fact WHERE key = 'payload_sha256'")]
         return [one for one in records if one["record"] == "trial"]
 
 
@@ -86,7 +104,37 @@ def vm():
     check(trials, "steps/s", 5, 10)
 
 
+def mounted():
+    """What is mounted or set up of payloads on this host."""
+    loops = subprocess.run(["losetup", "-l", "-n", "-O", "NAME,BACK-FILE"], capture_output=True, text=True, check=True).stdout
+    return [line for line in loops.splitlines() if "/virtrain" in line]
+
+
+def payload():
+    """A virtual environment as a payload, in slices with namespaces and without, on one node and on two. The job says
+    itself that it sees the payload's files, cannot write to them, and sees nothing of the host's."""
+    before = mounted()
+    with tempfile.TemporaryDirectory(prefix="payload-", dir=BUILD) as folder:
+        venv, image = pathlib.Path(folder) / "venv", pathlib.Path(folder) / "env.sqfs"
+        subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+        (venv / "job.py").write_text(SEES + SLEEPER, encoding="utf-8")
+        made = subprocess.run([BUILD / "virtrain", "payload", "make", venv, "-o", image], capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        digest = hashlib.sha256(image.read_bytes()).hexdigest()
+        assert digest in made.stdout, made.stdout
+        scenario = sleeper(arms=["bare_metal", "bare_metal_shared"], oversubscribe=True)
+        scenario["cases"] = [{"name": "one", "tenants": [{"nodes": 1}]}, {"name": "two", "tenants": [{"nodes": 2}]}]
+        scenario["workload"].update(command=["python", str(venv / "job.py"), "{ranks}"], payload=str(image), launch="mpirun")
+        scenario["workload"]["throughput"]["scope"] = "rank"
+        facts = []
+        trials = run(scenario, facts=facts)
+    assert len(trials) == 4, trials
+    check(trials, "steps/s", 5, 20)
+    assert set(facts) == {digest}, facts
+    assert mounted() == before, mounted()
+
+
 if os.geteuid() != 0:
     print("skipped: needs root")
     sys.exit(SKIPPED)
-{"slices": slices, "gpt": gpt, "vm": vm}[sys.argv[1]]()
+{"slices": slices, "gpt": gpt, "vm": vm, "payload": payload}[sys.argv[1]]()

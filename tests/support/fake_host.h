@@ -89,6 +89,7 @@ class FakeHost final : public vmctl::Host {
   std::filesystem::path begin(const vmctl::RunSpec& run) override;
   void acquire(const std::vector<std::string>& resources) override;
   void end(bool stored) override;
+  std::string take_payload(const std::string& path) override;
   vmctl::ImageFacts make_image(const vmctl::ImageSpec& spec) override;
   void cancel() override;
 

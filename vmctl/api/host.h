@@ -139,6 +139,10 @@ class HostLending {
   /// Gives them back. A run whose end is `stored` nowhere stays in the journal, so that `clean` marks it.
   virtual void end(bool stored) = 0;
 
+  /// Takes a squashfs that jobs of this run run in, as the coordinator's user can read it at this path of the
+  /// host; returns its SHA-256, NodeSpec::payload. Throws Error(host_unable) for what cannot be read or is
+  /// none.
+  virtual std::string take_payload(const std::string& path) = 0;
   /// libvirt answers, the image is there, and a probe has shown whether KVM works. Called again, it says what
   /// later VMs boot.
   virtual ImageFacts make_image(const ImageSpec& spec) = 0;

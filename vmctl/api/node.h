@@ -204,10 +204,12 @@ struct NodeSpec {
   std::uint64_t scratch_bytes = 0;   ///< size of a VM's disk that loads may overwrite; 0: it has none
   std::string planted_channel = {};  ///< name of a port beside the agent's that leads nowhere; empty: none
   std::string host = {};             ///< that makes it, RunSpec::host; empty: the only one
+  /// SHA-256 of the payload that its job runs in, which the run has taken; empty: none.
+  std::string payload = {};
 };
 BOOST_DESCRIBE_STRUCT(NodeSpec, (),
                       (hostname, address, mac, cores, core_numa_nodes, emulator_cores, numa_node,
-                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel, host))
+                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel, host, payload))
 
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";
@@ -322,11 +324,13 @@ struct NodeFacts {
   std::string load_file;  ///< that a load on the disk of a slice makes; of VMs empty, see scratch_serial
   /// Whether it is a guest: with a kernel, and devices, of its own. Else it sees those of the whole host.
   bool has_own_kernel = false;
+  /// Folder at which it has its job's payload; empty: it has none.
+  std::string payload_folder = {};
 };
 BOOST_DESCRIBE_STRUCT(NodeFacts, (),
                       (id, tenant, placed, name, kind, starting, uuid, cores, memory_bytes, numa_node,
                        counted_cores, log, cache_home, temporary_folder, network_medium, interface, address,
-                       programs, load_file, has_own_kernel))
+                       programs, load_file, has_own_kernel, payload_folder))
 
 struct NodeGroup {
   NodeGroupId id = 0;

@@ -12,6 +12,11 @@ inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/u
 /// TMPDIR, of mode 0700, in nodes that have a /tmp of their own (cloud/start.sh repeats it).
 inline constexpr const char* node_temporary_folder = "/tmp/virtrain";
 
+/// Where nodes have a job's payload, below their TMPDIR.
+inline constexpr const char* payload_folder = "/payload";
+/// In a payload: folders of its programs, as PATH has them.
+inline constexpr const char* payload_path_file = "/.virtrain-path";
+
 /// A KVM probe guest prints this line when it has booted.
 inline constexpr const char* probe_line = "virtrain-guest-init: probe booted";
 

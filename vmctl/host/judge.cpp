@@ -266,6 +266,12 @@ std::string field_of_node(std::size_t tenant, std::size_t node) {
   return fmt::format("tenants[{}][{}]", tenant, node);
 }
 
+bool is_sha256(const std::string& text) {
+  constexpr std::size_t digits = 64;
+  return text.size() == digits &&
+         std::ranges::all_of(text, [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
+}
+
 void require_node_form(const std::string& field, const NodeGroupSpec& group, const NodeSpec& node,
                        const std::string& hostname, std::set<std::string>& macs) {
   const bool is_vm = group.kind == NodeKind::vm;
@@ -293,6 +299,9 @@ void require_node_form(const std::string& field, const NodeGroupSpec& group, con
   if (node.scratch_bytes > most_scratch_bytes) {
     refuse_field(field + ".scratch_bytes", fmt::format("{}", node.scratch_bytes),
                  fmt::format("{} at most", most_scratch_bytes));
+  }
+  if (!node.payload.empty() && !is_sha256(node.payload)) {
+    refuse_field(field + ".payload", node.payload, "empty, or a SHA-256 of 64 hexadecimal digits");
   }
   if (!node.host.empty()) { judge_name((field + ".host").c_str(), node.host); }
   const auto channel = planted_channel_of(node);

@@ -15,6 +15,7 @@
 #include "common/text/units.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/doctor.h"
+#include "vmctl/guest/cloud/image_copy.h"
 #include "vmctl/guest/mirror/guest_driver.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
@@ -112,6 +113,19 @@ std::vector<LeftoverWords> words_of(const std::vector<Leftover>& leftovers) {
     words.push_back({to_string(one.kind), one.name, one.experiment, one.detail});
   }
   return words;
+}
+
+constexpr std::size_t most_payloads = 64;
+
+/// Looks at the copy, which nobody changes any more.
+void require_squashfs(const fs::path& copy, const std::string& path) {
+  const auto file = open_to_read(copy);
+  std::string magic(4, '\0');
+  if (file && ::pread(file.get(), magic.data(), magic.size(), 0) == std::ssize(magic) && magic == "hsqs") {
+    return;
+  }
+  throw Error("take the payload " + printable(path), ErrorCode::host_unable,
+              "it is not a squashfs image (make one: virtrain payload make)");
 }
 
 std::string reachable_libvirt() {
@@ -484,6 +498,25 @@ void LocalHost::end(bool stored) {
                {{"reason", error.what()}});
   }
   run_.reset();
+}
+
+std::string LocalHost::take_payload(const std::string& path) {
+  judge_path("payload", path);
+  auto& state = run().state;
+  if (state.payloads.size() >= most_payloads) {
+    throw Error("take a payload", ErrorCode::protocol,
+                fmt::format("the run has {} already", state.payloads.size()));
+  }
+  if (state.spec.mode != HostMode::system) {
+    throw Error("take the payload " + printable(path), ErrorCode::host_unable,
+                fmt::format("mode {} cannot mount it (allowed: mode system)", to_string(state.spec.mode)));
+  }
+  auto copy = copy_image(
+      path, cache_dir(), [this] { return cancelled_.load(); }, "payload");
+  require_squashfs(copy.file, path);
+  auto digest = copy.sha256;
+  state.payloads.insert_or_assign(digest, std::move(copy));
+  return digest;
 }
 
 ImageFacts LocalHost::make_image(const ImageSpec& spec) {

@@ -51,6 +51,7 @@ class LocalHost final : public Host {
   std::filesystem::path begin(const RunSpec& spec) override;
   void acquire(const std::vector<std::string>& resources) override;
   void end(bool stored) override;
+  std::string take_payload(const std::string& path) override;
   ImageFacts make_image(const ImageSpec& spec) override;
   void cancel() override { cancelled_ = true; }
 

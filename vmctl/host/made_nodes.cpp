@@ -96,6 +96,7 @@ void take_room(NodeFacts& node, const std::vector<NodeSpec>& tenants_nodes,
 MadeNodes::MadeNodes(RunState& run, NodeGroupSpec spec)
     : run_(run), spec_(std::move(spec)), names_{run.spec.experiment, run.tag()}, id_(run.next_node) {
   look_at_host_network();
+  look_at_payloads();
   if (!is_vm()) {
     require_runnable(run.programs.agent, calling_user());
     for (const auto& [name, program] : run.programs.others) { require_runnable(program, calling_user()); }
@@ -115,6 +116,16 @@ std::vector<std::size_t> MadeNodes::own_nodes(std::size_t tenant) const {
     if (spec_.tenants[tenant][n].host == run_.spec.host) { own.push_back(n); }
   }
   return own;
+}
+
+void MadeNodes::look_at_payloads() const {
+  for (const auto& tenant : spec_.tenants) {
+    for (const auto& node : tenant) {
+      if (node.payload.empty()) { continue; }
+      if (is_vm()) { refuse("VMs have no payloads"); }
+      if (!run_.payloads.contains(node.payload)) { refuse("the run has taken no payload " + node.payload); }
+    }
+  }
 }
 
 void MadeNodes::look_at_host_network() {
@@ -196,6 +207,7 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
   facts.cache_home = is_vm() ? guest_cache_home : (run_.log_dir / (facts.name + ".cache")).string();
   facts.temporary_folder = spec_.kind == NodeKind::shared_slice ? unforeseen_folder(run_.log_dir, facts.name)
                                                                 : node_temporary_folder;
+  if (!node.spec->payload.empty()) { facts.payload_folder = facts.temporary_folder + payload_folder; }
   if (!is_vm()) { facts.load_file = facts.cache_home + "/load"; }
   look_at_place_in_network(facts);
   for (const auto& [name, program] : run_.programs.others) {
@@ -452,6 +464,7 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
     spec.program_folders.push_back(program.parent_path());
   }
   spec.temporary_folder = node.facts.temporary_folder;
+  if (!node.spec->payload.empty()) { spec.payload = run_.payloads.at(node.spec->payload).file; }
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};

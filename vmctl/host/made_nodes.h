@@ -64,6 +64,8 @@ class MadeNodes {
   std::vector<std::size_t> own_nodes(std::size_t tenant) const;
   /// Reads what this host gives for the network between hosts, and sees that nodes can have it.
   void look_at_host_network();
+  /// Throws Error(protocol) where the run has not taken them.
+  void look_at_payloads() const;
   Network plan_network(std::size_t tenant) const;
   /// How the node hangs in its tenant's network.
   void look_at_place_in_network(NodeFacts& facts) const;

@@ -11,6 +11,7 @@
 #include "common/cancelled.h"
 #include "vmctl/api/host.h"
 #include "vmctl/guest/cloud/cloud_image.h"
+#include "vmctl/guest/cloud/image_copy.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/hypervisor/hypervisor.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
@@ -49,6 +50,7 @@ struct RunState {
   std::filesystem::path log_dir;  ///< console and agent logs of this run
   Programs programs;
   std::optional<VmHost> vm_host = {};
+  std::map<std::string, ImageCopy> payloads = {};  ///< by their SHA-256
   NodeId next_node = 1;
   std::mutex plugged_mutex = {};
   std::set<std::string> plugged = {};  ///< addresses of this run's nodes on a bridge that tenants share

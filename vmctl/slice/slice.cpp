@@ -112,6 +112,11 @@ std::vector<std::string> helper_arguments(const SliceSpec& spec, const SliceCgro
     add("--temporary", spec.temporary_folder);
     for (const auto& folder : hidden_folders(spec)) { add("--keep", folder); }
   }
+  if (!spec.payload.empty()) {
+    add("--payload", spec.payload);
+    add("--name", spec.name);
+    if (!spec.isolated) { add("--temporary", spec.temporary_folder); }
+  }
   if (spec.user) {
     add("--user", std::to_string(spec.user->user));
     add("--group", std::to_string(spec.user->group));

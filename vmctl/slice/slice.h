@@ -52,7 +52,8 @@ struct SliceSpec {
   std::vector<std::string> environment;  ///< NAME=value, beside what slice_environment_with() inherits
   /// Folders of what the agent may start, beside its own: they stay visible where they lie under /tmp.
   std::vector<std::filesystem::path> program_folders;
-  std::filesystem::path log;  ///< receives its stdout and stderr
+  std::filesystem::path payload;  ///< squashfs that is mounted below its TMPDIR; empty: none
+  std::filesystem::path log;      ///< receives its stdout and stderr
   /// Whom the agent and all that it starts run as; nothing: whom this process runs as.
   std::optional<Identity> user = {};
 };

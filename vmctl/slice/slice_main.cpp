@@ -26,12 +26,14 @@
 #include <vector>
 
 #include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/text/cpu_list.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/process/child.h"
+#include "vmctl/slice/loop_mount.h"
 
 namespace {
 
@@ -47,7 +49,8 @@ struct Options {
   std::vector<int> cores;
   rlim_t memory_rlimit = 0;
   std::vector<std::string> cgroups;
-  std::string temporary;                ///< folder to make in the slice's own /tmp
+  std::string temporary;                ///< its TMPDIR; isolated: a folder to make in the slice's own /tmp
+  std::string name, payload;            ///< see SliceSpec; empty: none
   std::vector<std::string> keep;        ///< folders below /tmp or /dev/shm that the agent still needs to see
   std::optional<vmctl::Identity> user;  ///< whom the agent runs as; nothing: whom we run as
   std::vector<char*> agent;
@@ -86,6 +89,8 @@ Options parse(int argc, char** argv) {
     }
     if (word == "--cgroup") { options.cgroups.push_back(value()); }
     if (word == "--temporary") { options.temporary = value(); }
+    if (word == "--name") { options.name = value(); }
+    if (word == "--payload") { options.payload = value(); }
     if (word == "--keep") { options.keep.push_back(value()); }
     if (word == "--user") { options.user.emplace().user = number(value()); }
     if (word == "--group") { options.user.value().group = number(value()); }
@@ -175,6 +180,25 @@ void make_private_mounts(const Options& options) {
   need(put("/proc/sys/net/ipv4/tcp_retries2", vmctl::tcp_retries2), "set tcp_retries2");
 }
 
+/// A mount namespace for the payload's sake alone.
+void make_mount_namespace() {
+  need(::unshare(CLONE_NEWNS) == 0, "make a mount namespace");
+  need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
+}
+
+/// On a folder that is open: who the slice runs as owns the one that it lies in, and may turn its name
+/// elsewhere.
+void mount_payload(const Options& options, const UniqueFd& image) {
+  const UniqueFd temporary(
+      ::open(options.temporary.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  const char* const name = vmctl::payload_folder + 1;
+  need(temporary && ::mkdirat(temporary.get(), name, 0755) == 0, "make a folder for the payload");
+  const UniqueFd folder(::openat(temporary.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  need(static_cast<bool>(folder), "open the payload's folder");
+  const char* const failed = vmctl::mount_squashfs(image.get(), folder.get(), options.name);
+  need(failed == nullptr, failed == nullptr ? "" : failed);
+}
+
 /// RDMA and CUDA lock memory, which guests may do without bound.
 void become_user(const Options& options) {
   rlimit locked{RLIM_INFINITY, RLIM_INFINITY};
@@ -186,7 +210,17 @@ void become_user(const Options& options) {
 }
 
 [[noreturn]] void become_agent(Options& options) {
-  if (options.isolated) { make_private_mounts(options); }
+  UniqueFd payload;  // its path may lie where the slice sees it no more
+  if (!options.payload.empty()) {
+    payload = UniqueFd(::open(options.payload.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+    need(static_cast<bool>(payload), "open the payload");
+  }
+  if (options.isolated) {
+    make_private_mounts(options);
+  } else if (payload) {
+    make_mount_namespace();
+  }
+  if (payload) { mount_payload(options, payload); }
   become_user(options);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // another user's process forgets it
   // As in a guest; and where we were started may lie under the old /tmp, where mpirun then finds no folder to

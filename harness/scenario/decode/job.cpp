@@ -1,5 +1,6 @@
 #include "harness/scenario/decode/job.h"
 
+#include <filesystem>
 #include <string_view>
 
 #include "common/contains.h"
@@ -8,6 +9,7 @@
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
 #include "harness/scenario/line_pattern.h"
+#include "harness/scenario/payload_image.h"
 #include "harness/scenario/placeholders.h"
 #include "results/exchange/readers/logs/step_lines.h"
 
@@ -35,6 +37,13 @@ void check_placeholders(MapReader& in, const Workload& workload) {
   }
 }
 
+/// The command's first word has no placeholders where it names a program.
+void check_payload(MapReader& in, const Job& job) {
+  if (job.payload.empty() || job.command.empty()) { return; }
+  const auto refusal = payload_refusal(job.payload, job.command.front());
+  if (!refusal.empty()) { in.refuse("payload", "payload: {} {}", excerpt(job.payload), refusal); }
+}
+
 void check_command(MapReader& in, const Workload& workload) {
   const auto& words = workload.job->command;
   std::size_t bytes = 0;
@@ -46,6 +55,7 @@ void check_command(MapReader& in, const Workload& workload) {
               format_size(most_command_bytes));
   }
   check_placeholders(in, workload);
+  check_payload(in, *workload.job);
   for_each_field<Workload>([&](const auto& field) {
     const char* key = field.is.key;
     if (key == nullptr || !in.has(key) || uses_setting(workload, key)) { return; }
@@ -149,7 +159,7 @@ void decode_throughput(MapReader& in, Job& job) {
 void decode_job(MapReader& in, Workload& workload) {
   const bool is_job = workload.job || in.describes() || in.has("command");
   if (!is_job) {
-    for (const char* key : {"launch", "throughput"}) {
+    for (const char* key : {"launch", "payload", "throughput"}) {
       if (in.has(key)) {
         in.refuse(key, "{} is of a command, and the built-in trainer needs none (add command, or remove {})",
                   key, key);
@@ -162,6 +172,10 @@ void decode_job(MapReader& in, Workload& workload) {
   read_fields(in, job, [](const Property& is) { return std::string_view(is.key) != "throughput"; });
   decode_throughput(in, job);
   if (in.describes()) { return; }
+  if (!job.payload.empty() && !job.payload.starts_with('/')) {
+    const auto folder = std::filesystem::path(in.diagnostics().file_name()).parent_path();
+    job.payload = std::filesystem::absolute(folder / job.payload).lexically_normal().string();
+  }
   workload.job = std::move(job);
   workload.backend = Backend::cpu;  // of no trainer of ours
   if (in.diagnostics().found().size() > complaints) { return; }

@@ -45,6 +45,7 @@ class Diagnostics {
   const std::vector<Diagnostic>& found() const { return found_; }
   /// Where each key belongs; null: not known.
   const KeyPlaces* places() const { return find_places_ == nullptr ? nullptr : &find_places_(); }
+  const std::string& file_name() const { return file_name_; }
   /// "file:line:column"
   std::string place(const YAML::Mark& mark) const;
   /// "file:line:column: message" a line, in file order; at most 20.

@@ -53,6 +53,7 @@ constexpr std::array fact_rules = {
               "bridge, "
               "and a host's own NIC faster than a VXLAN or a bridge behind it",
               true},
+    FieldRule{"payload_sha256", must_be_equal, "another payload is another environment of the job", true},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine", true},
     FieldRule{"workload_flags", must_be_equal,

@@ -1,11 +1,19 @@
 #include "common/model/job.h"
 
+#include <filesystem>
+#include <fstream>
+
+#include "common/files/reading.h"
+#include "common/system/subprocess.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/line_pattern.h"
+#include "harness/scenario/payload_image.h"
 #include "harness/scenario/placeholders.h"
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::harness {
 namespace {
@@ -80,6 +88,43 @@ TEST_CASE(
   CHECK_THAT(LinePattern("(((((((((((((((((?P<value>x)))))))))))))))))").refusal(),
              Contains("more than 16 groups"));
   CHECK_FALSE(LinePattern("((a{1,1000}){1,1000}){1,1000}(?P<value>x)").refusal().empty());
+}
+
+TEST_CASE("a payload is a squashfs with the command's program, for this machine") {
+  if (on_path("mksquashfs").empty() || on_path("unsquashfs").empty()) {
+    test::skip("squashfs-tools is not installed");
+  }
+  const TemporaryFolder folder;
+  const auto root = folder.path / "root", image = folder.path / "env.sqfs";
+  std::filesystem::create_directories(root / "usr/bin");
+  std::filesystem::create_symlink("usr/bin", root / "bin");
+  std::filesystem::copy("/bin/true", root / "usr/bin/python3.11");
+  std::filesystem::create_symlink("python3.11", root / "usr/bin/python3");
+  std::ofstream(root / "usr/bin/script") << "#!/bin/nowhere\n";
+  std::ofstream(root / "usr/bin/data") << "text\n";
+  auto elf = read_file("/bin/true").value();
+  elf[18] = static_cast<char>(243);
+  elf[19] = 0;
+  std::ofstream(root / "usr/bin/foreign") << elf;
+  run_checked({"mksquashfs", root.string(), image.string(), "-quiet", "-no-progress"});
+
+  CHECK(payload_refusal(image, "python3").empty());
+  CHECK(payload_refusal(image, "/bin/python3").empty());
+  CHECK_THAT(payload_refusal(image, "python4"),
+             Contains("has no python4 (looked for: /usr/local/sbin/python4"));
+  CHECK_THAT(payload_refusal(image, "script"), Contains("has no /bin/nowhere"));
+  CHECK_THAT(payload_refusal(image, "data"), Contains("which is no program"));
+  CHECK_THAT(payload_refusal(image, "foreign"), Contains("for riscv, and this build is for"));
+  CHECK_THAT(payload_refusal(image, "./python3"), Contains("neither absolute nor a plain name"));
+  CHECK_THAT(payload_refusal(folder.path / "no.sqfs", "python3"), Contains("cannot be read: No such file"));
+  CHECK_THAT(payload_refusal(root / "usr/bin/data", "python3"), Contains("is no squashfs image"));
+
+  std::string text = job_scenario;
+  text.replace(text.find("  launch"), 0, "  payload: env.sqfs\n");
+  const auto file = (folder.path / "own.yaml").string();
+  CHECK(decode_scenario(text, file).cases.at(0).tenants.at(0).workload.job->payload == image);
+  text.replace(text.find("[bare_metal]"), 12, "[vm]");
+  CHECK_THROWS_WITH(decode_scenario(text, file), Contains("VMs cannot mount a payload yet"));
 }
 
 }  // namespace virtrain::harness

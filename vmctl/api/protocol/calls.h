@@ -17,7 +17,7 @@
   ROW(examine, looks) ROW(checks, looks) ROW(examine_devices, looks) ROW(privileges, looks)             \
   ROW(lacks_user_namespaces, looks) ROW(lacks_system_libvirt, looks) ROW(closed_to_qemu, looks)         \
   ROW(lacks_limits, looks) ROW(check_guest, looks) ROW(look_at_cuda, looks) ROW(has_image, looks)       \
-  ROW(begin, run) ROW(acquire, run) ROW(end, run) ROW(make_image, run) ROW(cancel, none)                \
+  ROW(begin, run) ROW(acquire, run) ROW(end, run) ROW(take_payload, run) ROW(make_image, run) ROW(cancel, none)                \
   ROW(keep_services_away, run) ROW(lend, run) ROW(set, run) ROW(give_back, run) ROW(end_lending, run)   \
   ROW(plan_nodes, run) ROW(make_networks, run) ROW(start, run) ROW(counters, none)                      \
   ROW(last_words, run) ROW(kill, run) ROW(await_end, run) ROW(check_topology, run) ROW(remove, run)     \

@@ -95,8 +95,9 @@ void close_to_others(int copy, const std::string& operation) {
 
 }  // namespace
 
-ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Cancelled& cancelled) {
-  const auto operation = "copy the guest image " + image.string();
+ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Cancelled& cancelled,
+                     const std::string& what) {
+  const auto operation = "copy the " + what + " " + image.string();
   const auto source = open_as_caller(image, operation);
   const auto images = cache_dir / "images";
   make_own_folder(images, 0755);
@@ -105,8 +106,8 @@ ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Can
   const auto made = work.path / "disk";
   const UniqueFd copy(::open(made.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!copy) { throw errno_error(operation, errno); }
-  const auto hash =
-      copy_content(source.get(), copy.get(), size, operation, cancelled).substr(0, length_of_image_hash);
+  auto digest = copy_content(source.get(), copy.get(), size, operation, cancelled);
+  const auto hash = digest.substr(0, length_of_image_hash);
   close_to_others(copy.get(), operation);
   if (::fsync(copy.get()) != 0) { throw errno_error(operation, errno); }
   auto hold = hold_image(images, hash);
@@ -114,7 +115,7 @@ ImageCopy copy_image(const fs::path& image, const fs::path& cache_dir, const Can
   make_own_folder(folder, 0755);
   fs::rename(made, folder / "disk");  // of the same content, where there is one
   prune_images(images);
-  return {folder / "disk", std::move(hold)};
+  return {folder / "disk", std::move(digest), std::move(hold)};
 }
 
 }  // namespace virtrain::vmctl

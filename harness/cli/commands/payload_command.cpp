@@ -1,0 +1,38 @@
+#include <fmt/ostream.h>
+
+#include <filesystem>
+#include <iostream>
+#include <memory>
+
+#include "common/text/units.h"
+#include "harness/cli/commands.h"
+#include "harness/cli/make_payload.h"
+
+namespace virtrain::harness {
+
+void add_payload_command(Cli& cli) {
+  struct Arguments {
+    std::filesystem::path source, output;
+  };
+  auto* const verb =
+      cli.app.add_subcommand("payload", "Make the environment of a job of your own: one squashfs");
+  verb->require_subcommand(1);
+  auto* const make = verb->add_subcommand(
+      "make", "Pack a folder, a virtual environment, an Apptainer image or a root file system");
+  const auto arguments = std::make_shared<Arguments>();
+  make->add_option(
+          "source", arguments->source,
+          "Root file system, folder with programs, virtual environment of Python, .sif of Apptainer or "
+          ".sqsh of enroot")
+      ->required();
+  make->add_option("-o,--output", arguments->output, "File to make, which workload.payload names")
+      ->required();
+  make->callback([&cli, arguments] {
+    const auto made = make_payload(arguments->source, arguments->output);
+    fmt::print(std::cout, "{}: {}, of a {}\nsha256 {}\n", arguments->output.string(), format_size(made.bytes),
+               made.kind, made.sha256);
+    cli.exit_status = 0;
+  });
+}
+
+}  // namespace virtrain::harness

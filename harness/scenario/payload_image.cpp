@@ -1,0 +1,184 @@
+#include "harness/scenario/payload_image.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "common/error.h"
+#include "common/files/reading.h"
+#include "common/system/subprocess.h"
+#include "common/text/printable.h"
+#include "common/text/text.h"
+
+namespace virtrain::harness {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t squashfs_header_bytes = 96;
+constexpr const char* path_of_nodes = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Where `virtrain payload make` leaves folders of programs.
+constexpr const char* path_file = "/.virtrain-path";
+
+/// One name in an image.
+struct Entry {
+  char kind;           ///< as ls -l begins: 'd', 'l', '-'
+  std::string target;  ///< of a link
+};
+
+class Image {
+ public:
+  explicit Image(fs::path file) : file_(std::move(file)) {}
+
+  /// Nothing where the image has no such path.
+  std::optional<Entry> look(const std::string& path) const {
+    const auto told =
+        run_command({"unsquashfs", "-lls", "-d", "", file_.string(), path.substr(1)}, options());
+    // "lrwxrwxrwx root/root  10 2024-01-01 00:00 /usr/bin/python3 -> python3.11"
+    for (const auto& line : split(told.out, '\n')) {
+      constexpr std::size_t words_before_name = 5;
+      const auto at = line.find(" " + path);
+      if (at == line.npos || virtrain::words_of(line).size() <= words_before_name) { continue; }
+      const auto rest = line.substr(at + 1 + path.size());
+      constexpr std::string_view arrow = " -> ";
+      if (line[0] == 'l' && rest.starts_with(arrow)) { return Entry{'l', rest.substr(arrow.size())}; }
+      if (rest.empty()) { return Entry{line[0], {}}; }
+    }
+    return std::nullopt;
+  }
+
+  /// The file that a path leads to, over links within the image; empty: none.
+  std::string resolve(const std::string& path) const {
+    std::string left = path, at;
+    for (int links = 0; links < 40;) {
+      while (left.starts_with('/')) { left.erase(0, 1); }
+      if (left.empty()) { return at; }
+      const auto slash = left.find('/');
+      const auto name = left.substr(0, slash);
+      left = slash == left.npos ? "" : left.substr(slash);
+      if (name == ".") { continue; }
+      if (name == "..") {
+        at = at.substr(0, at.rfind('/') == at.npos ? 0 : at.rfind('/'));
+        continue;
+      }
+      const auto entry = look(at + "/" + name);
+      if (!entry) { return {}; }
+      if (entry->kind != 'l') {
+        at += "/" + name;
+        continue;
+      }
+      ++links;
+      left = entry->target + left;
+      if (entry->target.starts_with('/')) { at.clear(); }
+    }
+    return {};
+  }
+
+  std::string begin_of(const std::string& path) const {
+    return run_command({"unsquashfs", "-cat", file_.string(), path.substr(1)}, options()).out;
+  }
+
+ private:
+  static CommandOptions options() {
+    constexpr std::size_t enough = 64U << 10;
+    CommandOptions options;
+    options.max_output_bytes = enough;
+    return options;
+  }
+
+  fs::path file_;
+};
+
+unsigned machine_of(std::string_view elf) {
+  constexpr std::size_t low = 18, high = 19;
+  return static_cast<unsigned char>(elf[low]) | static_cast<unsigned>(static_cast<unsigned char>(elf[high]))
+                                                    << 8U;
+}
+
+/// Why the program cannot start; `depth`: scripts have interpreters, which may be scripts.
+std::string refusal_of_program(const Image& image, const std::string& program, int depth = 0) {
+  std::vector<std::string> tried;
+  if (program.find('/') != program.npos) {
+    if (!program.starts_with('/')) {
+      return fmt::format("'{}' is neither absolute nor a plain name", excerpt(program));
+    }
+    tried = {program};
+  } else {
+    auto folders = split(std::string(trim(image.begin_of(path_file))), ':');
+    for (auto& folder : split(path_of_nodes, ':')) { folders.push_back(folder); }
+    for (const auto& folder : folders) {
+      if (folder.starts_with('/')) { tried.push_back(folder + "/" + program); }
+    }
+  }
+  std::string file;
+  for (const auto& path : tried) {
+    if (file = image.resolve(path); !file.empty()) { break; }
+  }
+  if (file.empty()) { return fmt::format("has no {} (looked for: {})", excerpt(program), join(tried, ", ")); }
+  constexpr std::size_t elf_bytes = 20;
+  const auto begin = image.begin_of(file);
+  if (begin.starts_with("#!") && depth < 4) {
+    const auto words = virtrain::words_of(begin.substr(2, begin.find('\n') - 2));
+    return words.empty() ? "" : refusal_of_program(image, std::string(words[0]), depth + 1);
+  }
+  if (!begin.starts_with("\x7f"
+                         "ELF") ||
+      begin.size() < elf_bytes) {
+    return fmt::format("has {}, which is no program", excerpt(file));
+  }
+  if (machine_of(begin) == elf_machine) { return {}; }
+  return fmt::format("has {} for {}, and this build is for {}", excerpt(file),
+                     machine_name(machine_of(begin)), machine_name(elf_machine));
+}
+
+}  // namespace
+
+std::string machine_name(unsigned machine) {
+  switch (machine) {
+    case 3:
+      return "x86 of 32 bits";
+    case 40:
+      return "arm of 32 bits";
+    case 62:
+      return "x86-64";
+    case 183:
+      return "aarch64";
+    case 243:
+      return "riscv";
+    default:
+      return fmt::format("machine {} of ELF's", machine);
+  }
+}
+
+bool is_squashfs(std::string_view bytes) {
+  constexpr std::size_t version_at = 28;
+  return bytes.size() >= squashfs_header_bytes && bytes.starts_with("hsqs") && bytes[version_at] == 4;
+}
+
+std::string payload_refusal(const fs::path& image, const std::string& program) {
+  const auto file = open_to_read(image);
+  if (!file) {
+    return fmt::format("cannot be read: {} (make it: virtrain payload make FOLDER -o {})",
+                       errno == EINVAL || errno == EISDIR ? "it is no regular file" : std::strerror(errno),
+                       excerpt(image.string()));
+  }
+  const auto begin = read_at_most(file.get(), squashfs_header_bytes).value_or("");
+  if (!is_squashfs(begin)) {
+    constexpr std::size_t mark_at = 32;
+    return begin.substr(std::min(mark_at, begin.size())).starts_with("SIF_MAGIC")
+               ? "is an Apptainer image, which holds a squashfs (take it out: virtrain payload make "
+                 "IMAGE.sif -o "
+                 "env.sqfs)"
+               : "is no squashfs image (make one: virtrain payload make FOLDER -o env.sqfs)";
+  }
+  if (on_path("unsquashfs").empty()) {
+    return "cannot be looked into: unsquashfs is not installed (apt-get install squashfs-tools)";
+  }
+  return refusal_of_program(Image(image), program);
+}
+
+}  // namespace virtrain::harness

@@ -1,0 +1,222 @@
+// virtrain-payload FOLDER COMMAND...: runs a command in the root file system of a payload, which is mounted
+// read-only at FOLDER. The node's /dev, /proc, /sys and /tmp, the names of its neighbours and the libraries
+// of its GPU driver are bound in. Static: it runs in every node. Who is not root does it in a user namespace.
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "vmctl/guest/node_settings.h"
+
+namespace {
+
+constexpr int not_found_status = 127, not_started_status = 126;
+
+[[noreturn]] void give_up(const std::string& what, int status = not_started_status) {
+  std::fprintf(stderr, "virtrain-payload: %s: %s\n", what.c_str(), std::strerror(errno));
+  std::exit(status);
+}
+
+void need(bool worked, const std::string& what) {
+  if (!worked) { give_up(what); }
+}
+
+bool put(const char* file, const std::string& text) {
+  const int fd = ::open(file, O_WRONLY | O_CLOEXEC);
+  const bool whole = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (fd >= 0) { ::close(fd); }
+  return whole;
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+void make_namespaces() {
+  const uid_t user = ::geteuid();
+  const gid_t group = ::getegid();
+  if (user == 0) {
+    need(::unshare(CLONE_NEWNS) == 0, "make a mount namespace");
+  } else {
+    need(::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0,
+         "make a user namespace (the kernel must allow them to users: kernel.unprivileged_userns_clone, "
+         "user.max_user_namespaces)");
+    const auto same = [](unsigned id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
+    need(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", same(user)) &&
+             put("/proc/self/gid_map", same(group)),
+         "map the user into its namespace");
+  }
+  need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
+}
+
+void bind(const std::string& from, const std::string& to) {
+  need(::mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0,
+       "bind " + from + " to " + to);
+}
+
+void make_file(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  need(fd >= 0, "make " + path);
+  ::close(fd);
+}
+
+std::vector<std::string> names_in(int folder) {
+  std::vector<std::string> names;
+  DIR* const stream = ::fdopendir(::dup(folder));
+  need(stream != nullptr, "list the payload");
+  while (const dirent* entry = ::readdir(stream)) {
+    const std::string name = entry->d_name;
+    if (name != "." && name != "..") { names.push_back(name); }
+  }
+  ::closedir(stream);
+  return names;
+}
+
+/// Folders that the node's own are seen in.
+bool is_of_node(const std::string& name) {
+  return name == "dev" || name == "proc" || name == "sys" || name == "tmp";
+}
+
+/// Puts one of the payload's own names into the new root.
+void add_entry(int payload, const std::string& name, const std::string& root) {
+  const auto from = "/proc/self/fd/" + std::to_string(payload) + "/" + name;
+  const auto to = root + "/" + name;
+  struct stat status {};
+  need(::fstatat(payload, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0, "look at /" + name);
+  if (S_ISLNK(status.st_mode)) {
+    char target[4096] = "";
+    need(::readlinkat(payload, name.c_str(), target, sizeof target - 1) > 0 &&
+             ::symlink(target, to.c_str()) == 0,
+         "link /" + name);
+  } else if (S_ISDIR(status.st_mode)) {
+    need(::mkdir(to.c_str(), 0755) == 0, "make /" + name);
+    bind(from, to);
+  } else if (S_ISREG(status.st_mode)) {
+    make_file(to);
+    bind(from, to);
+  }
+}
+
+std::string text_of(const char* file) {
+  std::string text;
+  const int fd = ::open(file, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) { return text; }
+  char buffer[4096];
+  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(got));
+  }
+  ::close(fd);
+  return text;
+}
+
+/// Names of neighbours, where the payload has files of these names to lay them over. Copies: a slice's own
+/// /etc/hosts has no name any more, and cannot be bound.
+void add_names(const std::string& root) {
+  for (const std::string name : {"hosts", "resolv.conf"}) {
+    struct stat status {};
+    const auto own = "/etc/" + name, to = root + own, copy = root + "/.virtrain-" + name;
+    if (::lstat(to.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) { continue; }
+    make_file(copy);
+    need(put(copy.c_str(), text_of(own.c_str())), "write " + copy);
+    bind(copy, to);
+  }
+}
+
+bool is_of_driver(const std::string& name) {
+  for (const char* start : {"libcuda.so", "libcudadebugger.so", "libnvidia-"}) {
+    if (name.rfind(start, 0) == 0) { return true; }
+  }
+  return false;
+}
+
+/// The driver's libraries must be those of the kernel's module. Returns where they are in the new root;
+/// empty: the node has no such GPU.
+std::string add_driver(const std::string& root) {
+  if (::access("/dev/nvidiactl", F_OK) != 0) { return {}; }
+  const std::string place = "/.virtrain-driver";
+  need(::mkdir((root + place).c_str(), 0755) == 0, "make " + place);
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/nvidia/current",
+                             "/usr/lib64", "/usr/lib/aarch64-linux-gnu"}) {
+    const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) { continue; }
+    for (const auto& name : names_in(fd)) {
+      const auto from = std::string(folder) + "/" + name, to = root + place + "/" + name;
+      if (!is_of_driver(name) || ::access(from.c_str(), R_OK) != 0 || ::access(to.c_str(), F_OK) == 0) {
+        continue;
+      }
+      make_file(to);
+      bind(from, to);
+    }
+    ::close(fd);
+  }
+  return place;
+}
+
+/// The first line of a file that `virtrain payload make` leaves: folders of programs.
+std::string own_path(const std::string& root) {
+  char text[4096] = "";
+  const int fd = ::open((root + virtrain::vmctl::payload_path_file).c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) { return {}; }
+  const auto got = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  const std::string all(text, static_cast<std::size_t>(got < 0 ? 0 : got));
+  return all.substr(0, all.find('\n'));
+}
+
+void set_environment(const std::string& root, const std::string& driver) {
+  std::string path = virtrain::vmctl::node_path + std::strlen("PATH=");
+  if (const auto own = own_path(root); !own.empty()) { path = own + ":" + path; }
+  ::setenv("PATH", path.c_str(), 1);
+  if (!driver.empty()) {
+    const char* const before = ::getenv("LD_LIBRARY_PATH");
+    ::setenv("LD_LIBRARY_PATH", before == nullptr ? driver.c_str() : (driver + ":" + before).c_str(), 1);
+  }
+  for (const char* name : {"HOME", "TMPDIR"}) {
+    const char* const folder = ::getenv(name);
+    if (folder == nullptr || !is_folder(root + folder)) { ::setenv(name, "/tmp", 1); }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(stderr, "usage: virtrain-payload FOLDER COMMAND...\n");
+    return 2;
+  }
+  const std::string root = argv[1];
+  make_namespaces();
+  // Not before: one that is open from another namespace cannot be bound.
+  const int payload = ::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  need(payload >= 0, "open the payload at " + root);
+  need(::mount("tmpfs", root.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") == 0, "make a root");
+  // First, for the root lies below the node's /tmp: what is bound later would be there twice.
+  for (const char* folder : {"/tmp", "/dev", "/proc", "/sys"}) {
+    need(::mkdir((root + folder).c_str(), 0755) == 0, std::string("make ") + folder);
+    bind(folder, root + folder);
+  }
+  for (const auto& name : names_in(payload)) {
+    if (!is_of_node(name)) { add_entry(payload, name, root); }
+  }
+  const auto driver = add_driver(root);
+  add_names(root);
+  set_environment(root, driver);
+  need(::mount(nullptr, root.c_str(), nullptr, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV,
+               nullptr) == 0,
+       "make the root read-only");
+  need(::chroot(root.c_str()) == 0 && ::chdir("/") == 0, "enter the payload");
+  ::execvp(argv[2], argv + 2);
+  give_up(std::string("start ") + argv[2] + " in the payload",
+          errno == ENOENT ? not_found_status : not_started_status);
+}
