@@ -80,7 +80,7 @@ constexpr std::array<std::string_view, 5> emptied_elements{"serial", "board_id",
 
 std::string kept_command_line(std::string_view text) {
   std::vector<std::string> kept;
-  for (const auto word : words_of(text)) {
+  for (const auto word : words_of(trim(text))) {
     if (std::ranges::find(kept_arguments, word.substr(0, word.find('='))) != kept_arguments.end()) {
       kept.emplace_back(word);
     }
@@ -90,6 +90,7 @@ std::string kept_command_line(std::string_view text) {
 
 template <typename Keep>
 std::string kept_lines(std::string_view text, Keep&& keep) {
+  if (text.ends_with('\n')) { text.remove_suffix(1); }
   std::string kept;
   for (const auto& line : split(text, '\n')) {
     if (keep(line)) { kept += line + "\n"; }

@@ -25,7 +25,7 @@ inline constexpr std::array recorded_parts{
                  "what nvidia-smi, fmpm, libvirtd, QEMU and the kernel's log say (serial numbers "
                  "of GPUs, names of their processes)"}};
 
-/// What `--anonymous` replaces or leaves out, in words.
+/// Says what `--anonymous` replaces or leaves out.
 inline constexpr const char* anonymous_words =
     "UUIDs, serial numbers, the host's name, MAC and IP addresses become others, the same one everywhere; "
     "names of "
