@@ -125,7 +125,8 @@ std::string text_of(const char* file) {
 void add_names(const std::string& root) {
   for (const std::string name : {"hosts", "resolv.conf"}) {
     struct stat status {};
-    const auto own = "/etc/" + name, to = root + own, copy = root + "/.virtrain-" + name;
+    const auto own = std::string("/etc/").append(name), to = root + own;
+    const auto copy = std::string(root).append("/.virtrain-").append(name);
     if (::lstat(to.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) { continue; }
     make_file(copy);
     need(put(copy.c_str(), text_of(own.c_str())), "write " + copy);
@@ -144,14 +145,15 @@ bool is_of_driver(const std::string& name) {
 /// empty: the node has no such GPU.
 std::string add_driver(const std::string& root) {
   if (::access("/dev/nvidiactl", F_OK) != 0) { return {}; }
-  const std::string place = "/.virtrain-driver";
+  std::string place = "/.virtrain-driver";
   need(::mkdir((root + place).c_str(), 0755) == 0, "make " + place);
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/nvidia/current",
                              "/usr/lib64", "/usr/lib/aarch64-linux-gnu"}) {
     const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) { continue; }
     for (const auto& name : names_in(fd)) {
-      const auto from = std::string(folder) + "/" + name, to = root + place + "/" + name;
+      const auto from = std::string(folder).append("/").append(name);
+      const auto to = std::string(root).append(place).append("/").append(name);
       if (!is_of_driver(name) || ::access(from.c_str(), R_OK) != 0 || ::access(to.c_str(), F_OK) == 0) {
         continue;
       }
