@@ -116,7 +116,7 @@ std::string take_out_of_image(const fs::path& source, const fs::path& output) {
         "programs, a virtual environment, a .sif of Apptainer's, a .sqsh of enroot's)");
   }
   if (!is_squashfs(bytes_at(file.get(), part.begin, header_bytes))) {
-    refuse_source(source, "its system partition is no squashfs");
+    refuse_source(source, "its system partition is not a squashfs");
   }
   copy_part(file.get(), part, output);
   return is_sif ? "Apptainer image" : "squashfs image";

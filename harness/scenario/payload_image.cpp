@@ -65,14 +65,15 @@ class Image {
         at = at.substr(0, at.rfind('/') == at.npos ? 0 : at.rfind('/'));
         continue;
       }
-      const auto entry = look(at + "/" + name);
+      const auto next = std::string(at).append("/").append(name);
+      const auto entry = look(next);
       if (!entry) { return {}; }
       if (entry->kind != 'l') {
-        at += "/" + name;
+        at = next;
         continue;
       }
       ++links;
-      left = entry->target + left;
+      left.insert(0, entry->target);
       if (entry->target.starts_with('/')) { at.clear(); }
     }
     return {};
@@ -111,7 +112,7 @@ std::string refusal_of_program(const Image& image, const std::string& program, i
     auto folders = split(std::string(trim(image.begin_of(path_file))), ':');
     for (auto& folder : split(path_of_nodes, ':')) { folders.push_back(folder); }
     for (const auto& folder : folders) {
-      if (folder.starts_with('/')) { tried.push_back(folder + "/" + program); }
+      if (folder.starts_with('/')) { tried.push_back(std::string(folder).append("/").append(program)); }
     }
   }
   std::string file;
@@ -128,7 +129,7 @@ std::string refusal_of_program(const Image& image, const std::string& program, i
   if (!begin.starts_with("\x7f"
                          "ELF") ||
       begin.size() < elf_bytes) {
-    return fmt::format("has {}, which is no program", excerpt(file));
+    return fmt::format("has {}, which is not a program", excerpt(file));
   }
   if (machine_of(begin) == elf_machine) { return {}; }
   return fmt::format("has {} for {}, and this build is for {}", excerpt(file),
@@ -163,7 +164,7 @@ std::string payload_refusal(const fs::path& image, const std::string& program) {
   const auto file = open_to_read(image);
   if (!file) {
     return fmt::format("cannot be read: {} (make it: virtrain payload make FOLDER -o {})",
-                       errno == EINVAL || errno == EISDIR ? "it is no regular file" : std::strerror(errno),
+                       errno == EINVAL || errno == EISDIR ? "it is not a regular file" : std::strerror(errno),
                        excerpt(image.string()));
   }
   const auto begin = read_at_most(file.get(), squashfs_header_bytes).value_or("");
@@ -173,7 +174,7 @@ std::string payload_refusal(const fs::path& image, const std::string& program) {
                ? "is an Apptainer image, which holds a squashfs (take it out: virtrain payload make "
                  "IMAGE.sif -o "
                  "env.sqfs)"
-               : "is no squashfs image (make one: virtrain payload make FOLDER -o env.sqfs)";
+               : "is not a squashfs image (make one: virtrain payload make FOLDER -o env.sqfs)";
   }
   if (on_path("unsquashfs").empty()) {
     return "cannot be looked into: unsquashfs is not installed (apt-get install squashfs-tools)";

@@ -113,11 +113,11 @@ TEST_CASE("a payload is a squashfs with the command's program, for this machine"
   CHECK_THAT(payload_refusal(image, "python4"),
              Contains("has no python4 (looked for: /usr/local/sbin/python4"));
   CHECK_THAT(payload_refusal(image, "script"), Contains("has no /bin/nowhere"));
-  CHECK_THAT(payload_refusal(image, "data"), Contains("which is no program"));
+  CHECK_THAT(payload_refusal(image, "data"), Contains("which is not a program"));
   CHECK_THAT(payload_refusal(image, "foreign"), Contains("for riscv, and this build is for"));
   CHECK_THAT(payload_refusal(image, "./python3"), Contains("neither absolute nor a plain name"));
   CHECK_THAT(payload_refusal(folder.path / "no.sqfs", "python3"), Contains("cannot be read: No such file"));
-  CHECK_THAT(payload_refusal(root / "usr/bin/data", "python3"), Contains("is no squashfs image"));
+  CHECK_THAT(payload_refusal(root / "usr/bin/data", "python3"), Contains("is not a squashfs image"));
 
   std::string text = job_scenario;
   text.replace(text.find("  launch"), 0, "  payload: env.sqfs\n");
