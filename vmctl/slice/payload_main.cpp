@@ -31,7 +31,7 @@ void need(bool worked, const std::string& what) {
   if (!worked) { give_up(what); }
 }
 
-bool put(const char* file, const std::string& text) {
+bool write_whole(const char* file, const std::string& text) {
   const int fd = ::open(file, O_WRONLY | O_CLOEXEC);
   const bool whole = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   if (fd >= 0) { ::close(fd); }
@@ -53,14 +53,14 @@ void make_namespaces() {
          "make a user namespace (the kernel must allow them to users: kernel.unprivileged_userns_clone, "
          "user.max_user_namespaces)");
     const auto same = [](unsigned id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
-    need(put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", same(user)) &&
-             put("/proc/self/gid_map", same(group)),
+    need(write_whole("/proc/self/setgroups", "deny") && write_whole("/proc/self/uid_map", same(user)) &&
+             write_whole("/proc/self/gid_map", same(group)),
          "map the user into its namespace");
   }
   need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
 }
 
-void bind(const std::string& from, const std::string& to) {
+void bind_mount(const std::string& from, const std::string& to) {
   need(::mount(from.c_str(), to.c_str(), nullptr, MS_BIND | MS_REC, nullptr) == 0,
        "bind " + from + " to " + to);
 }
@@ -71,7 +71,7 @@ void make_file(const std::string& path) {
   ::close(fd);
 }
 
-std::vector<std::string> names_in(int folder) {
+std::vector<std::string> names_in_folder(int folder) {
   std::vector<std::string> names;
   DIR* const stream = ::fdopendir(::dup(folder));
   need(stream != nullptr, "list the payload");
@@ -101,14 +101,14 @@ void add_entry(int payload, const std::string& name, const std::string& root) {
          "link /" + name);
   } else if (S_ISDIR(status.st_mode)) {
     need(::mkdir(to.c_str(), 0755) == 0, "make /" + name);
-    bind(from, to);
+    bind_mount(from, to);
   } else if (S_ISREG(status.st_mode)) {
     make_file(to);
-    bind(from, to);
+    bind_mount(from, to);
   }
 }
 
-std::string text_of(const char* file) {
+std::string whole_text(const char* file) {
   std::string text;
   const int fd = ::open(file, O_RDONLY | O_CLOEXEC);
   if (fd < 0) { return text; }
@@ -129,8 +129,8 @@ void add_names(const std::string& root) {
     const auto copy = std::string(root).append("/.virtrain-").append(name);
     if (::lstat(to.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) { continue; }
     make_file(copy);
-    need(put(copy.c_str(), text_of(own.c_str())), "write " + copy);
-    bind(copy, to);
+    need(write_whole(copy.c_str(), whole_text(own.c_str())), "write " + copy);
+    bind_mount(copy, to);
   }
 }
 
@@ -151,14 +151,14 @@ std::string add_driver(const std::string& root) {
                              "/usr/lib64", "/usr/lib/aarch64-linux-gnu"}) {
     const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) { continue; }
-    for (const auto& name : names_in(fd)) {
+    for (const auto& name : names_in_folder(fd)) {
       const auto from = std::string(folder).append("/").append(name);
       const auto to = std::string(root).append(place).append("/").append(name);
       if (!is_of_driver(name) || ::access(from.c_str(), R_OK) != 0 || ::access(to.c_str(), F_OK) == 0) {
         continue;
       }
       make_file(to);
-      bind(from, to);
+      bind_mount(from, to);
     }
     ::close(fd);
   }
@@ -206,9 +206,9 @@ int main(int argc, char** argv) {
   // First, for the root lies below the node's /tmp: what is bound later would be there twice.
   for (const char* folder : {"/tmp", "/dev", "/proc", "/sys"}) {
     need(::mkdir((root + folder).c_str(), 0755) == 0, std::string("make ") + folder);
-    bind(folder, root + folder);
+    bind_mount(folder, root + folder);
   }
-  for (const auto& name : names_in(payload)) {
+  for (const auto& name : names_in_folder(payload)) {
     if (!is_of_node(name)) { add_entry(payload, name, root); }
   }
   const auto driver = add_driver(root);
