@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "common/enum_text.h"
@@ -37,8 +38,9 @@ struct Finding {
   Severity severity = Severity::notes;
   CheckStatus status = CheckStatus::ok;
   std::string found;
-  std::string fix;               ///< what to do; empty if ok
-  bool is_for_this_host = true;  ///< false: skipped because the host has nothing that it is about
+  std::string fix;                  ///< what to do; empty if ok
+  bool is_for_this_host = true;     ///< false: skipped because the host has nothing that it is about
+  std::optional<double> loss = {};  ///< share of what the device could do that it takes, where it is a figure
 };
 
 /// Finding for a row that is not judged now; `when` begins the sentence that `applies_when` ends.

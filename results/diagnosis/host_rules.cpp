@@ -14,27 +14,13 @@
 namespace virtrain::results {
 namespace {
 
-/// "0000:b1:00.0 runs 8 of 16 lanes": half of the lanes are missing.
-std::optional<double> lanes_missing(const std::string& found) {
-  std::optional<double> worst;
-  const auto words = words_of(found);
-  for (std::size_t i = 0; i + 3 < words.size(); ++i) {
-    if (words[i] != "runs" || words[i + 2] != "of") { continue; }
-    const auto has = parse_integer(words[i + 1]), could_have = parse_integer(words[i + 3]);
-    if (!has || !could_have || *could_have <= 0) { continue; }
-    worst = std::max(worst.value_or(0), 1 - static_cast<double>(*has) / static_cast<double>(*could_have));
-  }
-  return worst;
-}
-
 /// A check of `virtrain doctor` as a cause.
 struct HostRule {
   const char* id;
   EvidenceGrade grade;
   const char* published;  ///< a loss that somebody has seen; null: nobody whom we know
   std::array<const char*, 4> explains = {};
-  const char* needs = nullptr;                                  ///< where the check could not be made
-  std::optional<double> (*loss)(const std::string&) = nullptr;  ///< share of copies to and from the device
+  const char* needs = nullptr;  ///< where the check could not be made
 };
 
 using enum EvidenceGrade;
@@ -51,7 +37,8 @@ constexpr std::array host_rules{
     HostRule{"MEM-2", broken, "QEMU runs out of memory (kubevirt issue 8472)"},
     HostRule{"MEM-3", broken, "the VM does not start (kubevirt issue 10379)"},
     HostRule{"CLK-1", seen, nullptr, {}, "nvidia-smi on the machine that has the GPUs"},
-    HostRule{"LNK-1", seen, nullptr, {"NCL-5", "NCL-12"}, nullptr, lanes_missing},
+    HostRule{"LNK-1", seen, nullptr, {"NCL-5", "NCL-12"}},
+    HostRule{"LNK-2", seen, nullptr, {"NCL-5", "NCL-12"}},
     HostRule{"AER-1", seen, nullptr, {"NCL-12"}},
     HostRule{"ACS-2",
              may_cost,
@@ -59,6 +46,16 @@ constexpr std::array host_rules{
              {"NCL-1", "NCL-12"},
              "the configuration space of bridges: root, or a host that root has recorded"},
     HostRule{"RDM-1", may_cost, "half of the bandwidth (nccl-tests issue 29)", {"NCL-2", "NCL-3", "NCL-12"}},
+    HostRule{"ACS-3",
+             may_cost,
+             "56 % of bare metal between VMs of two hosts (nccl-tests issue 380)",
+             {"NCL-2", "NCL-3", "NCL-12"}},
+    HostRule{"RDM-2",
+             may_cost,
+             "56 % of bare metal between VMs of two hosts (nccl-tests issue 380)",
+             {"NCL-2", "NCL-12"}},
+    HostRule{"RDM-3", may_cost, nullptr, {"NCL-4", "NCL-12"}},
+    HostRule{"TOP-1", may_cost, "0.2 GB/s links in NCCL's eyes (nccl-tests issue 256)", {"NCL-13", "NCL-12"}},
     HostRule{"NUM-0", may_cost, nullptr, {"NCL-2", "NCL-12"}},
     HostRule{"KVM-3", may_cost, nullptr},
     HostRule{"CPU-1", may_cost, nullptr},
@@ -68,10 +65,10 @@ constexpr std::array host_rules{
     HostRule{"IOM-4", differs, nullptr, {"NCL-11"}}};
 
 /// About lending devices to VMs and keeping tenants apart: nothing of it makes work slow.
-constexpr std::array<std::string_view, 26> not_causes{
-    "ACS-1", "CH-1",  "CLR-1", "CVM-1", "DRV-1",  "DRV-2", "DRV-3", "FW-1",  "GPU-0",
-    "IOM-1", "IOM-2", "IOM-3", "KVM-4", "LEAK-1", "NET-2", "QRT-0", "RST-1", "SEC-1",
-    "USE-1", "USE-2", "USE-3", "VER-1", "VER-2",  "VG-2",  "VG-3",  "VG-5"};
+constexpr std::array<std::string_view, 29> not_causes{
+    "ACS-1", "CH-1",  "CLR-1", "CVM-1", "DRV-1", "DRV-2",  "DRV-3", "ECC-2", "FW-1",  "GPU-0",
+    "IOM-1", "IOM-2", "IOM-3", "IOM-5", "KVM-4", "LEAK-1", "LOC-1", "NET-2", "QRT-0", "RST-1",
+    "SEC-1", "USE-1", "USE-2", "USE-3", "VER-1", "VER-2",  "VG-2",  "VG-3",  "VG-5"};
 
 /// Grades a check that no row names by its severity.
 std::optional<EvidenceGrade> severity_grade(Severity severity) {
@@ -106,7 +103,7 @@ CauseFinding check_finding(const virtrain::Finding& check, EvidenceGrade grade, 
   for (const char* symptom : rule->explains) {
     if (symptom != nullptr) { one.explains.emplace_back(symptom); }
   }
-  if (rule->loss != nullptr) { one.is.loss = rule->loss(check.found); }
+  one.is.loss = check.loss;
   if (one.is.loss) {
     one.is.cost = fmt::format("at most {:.0f} % of copies to and from the device", *one.is.loss * 100);
   }

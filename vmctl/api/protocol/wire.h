@@ -35,7 +35,7 @@ namespace virtrain {
 
 // Values of common, where there is no Boost.
 BOOST_DESCRIBE_STRUCT(CheckDescription, (), (id, severity, holds, applies_when, source))
-BOOST_DESCRIBE_STRUCT(Finding, (), (id, severity, status, found, fix, is_for_this_host))
+BOOST_DESCRIBE_STRUCT(Finding, (), (id, severity, status, found, fix, is_for_this_host, loss))
 BOOST_DESCRIBE_STRUCT(FoundCanary, (), (canary, path, count, first, last))
 BOOST_DESCRIBE_STRUCT(SearchReport, (), (scanned_bytes, total_bytes, files, unreadable, found))
 

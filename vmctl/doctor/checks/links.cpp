@@ -17,13 +17,20 @@ namespace virtrain::vmctl {
 namespace {
 
 CheckAnswer links_are_wide(const DeviceHost& host) {
-  const auto offenders = each(host.gpus(), [](const HostDevice& gpu) -> std::string {
+  std::optional<double> missing;  // of the worst
+  const auto offenders = each(host.gpus(), [&](const HostDevice& gpu) -> std::string {
     const auto& [now, possible] = std::pair(gpu.function.link, gpu.function.link_possible);
     if (now.width == possible.width) { return ""; }
+    if (now.width < possible.width) {
+      missing = std::max(missing.value_or(0), 1 - static_cast<double>(now.width) / possible.width);
+    }
     return fmt::format("runs {} of {} lanes", now.width, possible.width);
   });
   // LNK-2 judges speeds: an idle GPU slows its link down.
-  return none_of(offenders, "every GPU has all its lanes", "reseat the card; look at bifurcation and risers");
+  auto answer =
+      none_of(offenders, "every GPU has all its lanes", "reseat the card; look at bifurcation and risers");
+  answer.loss = missing;
+  return answer;
 }
 
 /// "16.0 GT/s PCIe" as 16; nothing for "Unknown".

@@ -16,6 +16,7 @@ struct CheckAnswer {
   std::string fix = {};                   ///< empty: all is well
   std::optional<Severity> severity = {};  ///< where it depends on what was found or wanted
   bool skipped = false;                   ///< there was nothing to judge, as `found` says
+  std::optional<double> loss = {};        ///< as of Finding
 };
 
 /// One row of a table of checks.
@@ -39,7 +40,8 @@ Finding examine(const Check<Subject>& check, const Subject& subject) {
           status,
           std::move(answer.found),
           std::move(answer.fix),
-          true};
+          true,
+          answer.loss};
 }
 
 /// The answers of a table, in its order.
