@@ -10,10 +10,10 @@ struct RecordedPart {
   const char* holds;
 };
 inline constexpr std::array recorded_parts{
-    RecordedPart{
-        "proc/",
-        "processor, memory, command line and version of the kernel, the host's name and boot id, NVIDIA's "
-        "driver, UUIDs of its GPUs, ids and names of NVIDIA's and libvirt's services"},
+    RecordedPart{"proc/",
+                 "processor, its times and pressure, memory, command line and version of the kernel, the "
+                 "host's name and boot id, NVIDIA's "
+                 "driver, UUIDs of its GPUs, ids and names of NVIDIA's and libvirt's services"},
     RecordedPart{"sys/devices/pci",
                  "each PCI device: ids, links, regions, NUMA node, configuration space (with serial "
                  "numbers of devices), ports and MTUs, names of network interfaces"},
