@@ -85,7 +85,7 @@ CheckAnswer huge_bars_are_mapped_whole(const DeviceHost& host) {
       "9.2 does it at once");
 }
 
-bool wants_peers_by_iommufd(const DeviceHost& host) {
+bool wants_iommufd(const DeviceHost& host) {
   const auto devices = host.demand ? host.demand->devices() : std::vector<PlacedDevice>();
   return std::ranges::any_of(devices, [](const auto& device) { return device.vfio == Vfio::iommufd; });
 }
@@ -101,6 +101,20 @@ CheckAnswer iommufd_maps_what_is_needed(const DeviceHost& host) {
       "guests "
       "that GPUs may write to each other by PCIe",
       "vfio: container for arms with PCIe peer-to-peer (NVLink does not need it), or clique: off"};
+}
+
+CheckAnswer iommufd_maps_at_once(const DeviceHost& host) {
+  constexpr std::uint64_t small_bytes = 4ULL << 30;
+  std::uint64_t most = 0;
+  for (const auto& vm : host.demand->vms) { most = std::max(most, vm.memory_bytes); }
+  if (host.demand->hugepages || most <= small_bytes) {
+    return {"guest memory that iommufd maps is of huge pages, or of 4 GiB at most"};
+  }
+  return {fmt::format(
+              "devices.vfio is iommufd, and {} of guest memory are of small pages, which it may map one by "
+              "one: minutes before a guest of 24 GiB began to boot have been seen",
+              format_size(most)),
+          "guest.hugepages: true, or vfio: container, or a boot_timeout of minutes"};
 }
 
 /// Versions of NCCL that lost speed, from the first to the last that it was seen in.
@@ -174,8 +188,11 @@ std::span<const DeviceCheck> version_checks() {
                   "a GPU has a BAR of 64 GiB or more", has_huge_bars, huge_bars_are_mapped_whole,
                   "tianocore/edk2#10856, kata-containers#13084"},
       DeviceCheck{"VER-4", Severity::warns, "VMs by iommufd need no PCIe peer-to-peer",
-                  "a scenario has devices.vfio: iommufd", wants_peers_by_iommufd, iommufd_maps_what_is_needed,
+                  "a scenario has devices.vfio: iommufd", wants_iommufd, iommufd_maps_what_is_needed,
                   "QEMU's docs/devel/vfio-iommufd, P2P DMA"},
+      DeviceCheck{"MEM-5", Severity::warns, "VMs by iommufd have their memory mapped at once",
+                  "a scenario has devices.vfio: iommufd", wants_iommufd, iommufd_maps_at_once,
+                  "kata-containers#13084"},
       DeviceCheck{"VER-5", Severity::warns, "NCCL is of no version that is known to lose speed",
                   "libnccl is in a folder of libraries", has_nccl, nccl_loses_nothing,
                   "NVIDIA/nccl#1222, #1876"},

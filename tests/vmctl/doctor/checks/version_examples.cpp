@@ -17,7 +17,12 @@ Examples version_examples() {
       tree.plan().clique = which;
     };
   };
+  const auto small_pages = [=](std::uint64_t bytes) {
+    return both(by_iommufd(Clique::off), [=](HostTree& tree) { tree.plan().vms[0].memory_bytes = bytes; });
+  };
   return {
+      {"MEM-5",
+       {small_pages(4ULL << 30), small_pages(24ULL << 30), "24GiB of guest memory are of small pages"}},
       {"VER-1",
        {writes(libvirt_file, "libvirtd (libvirt) 11.3.0"), writes(libvirt_file, "libvirtd (libvirt) 9.0.0"),
         "needs libvirt 9.7", "vendor-vfio-host"}},
