@@ -42,6 +42,34 @@ class FieldCases(InAFolder):
         self.virtrain("import", case, "--db", self.database)
         self.assertEqual(self.first_two("--db", self.database), ["NCL-12"])
 
+    def test_each_rank_prints_the_total(self):
+        case = self.case(2)
+        into = ("import", "--db", self.database, "--arm", "bare_metal", "--case", "c", "--nodes", 2)
+        self.assertIn("did not finish", self.virtrain(*into, "--experiment", "cut", "--gpus-per-node", 8, case / "stopped-early.log", status=3).err)
+        total = case / "every-rank-prints-the-total.log"
+        for scope in ("rank", "tenant"):
+            refused = self.virtrain(*into, "--experiment", "total", "--gpus-per-node", 8, "--scope", scope, total, status=3)
+            self.assertIn("each is of the whole job", refused.err)
+        self.virtrain(*into, "--experiment", "total", "--gpus-per-node", 8, total)
+        self.assertIn("757.4", self.virtrain("show", "total", "--db", self.database).out)
+        two = self.virtrain(*into, "--experiment", "two", "--gpus-per-node", 2, "--scope", "rank",
+                            case / "two-processes-that-know-nothing-of-each-other.log")
+        self.assertIn("23 % of the fastest", two.err)
+        self.assertIn("507.9", self.virtrain("show", "two", "--db", self.database).out)
+
+    def test_speed_that_falls_after_twenty_minutes(self):
+        for log in sorted(self.case(3).glob("*.log")):
+            told = self.virtrain("import", "--db", self.database, "--experiment", log.stem, "--arm", "vm", "--case", "c", "--nodes", 1,
+                                 "--gpus-per-node", 1, log).err
+            self.assertIn("has no verdict", told)
+            self.assertIn("licence", told)
+
+    def test_scaling_that_stalls_from_one_to_two(self):
+        self.virtrain("import", self.case(5) / "runs.csv", "--db", self.database)
+        said = self.virtrain("compare", "--db", self.database, "--predict", "16,64").out
+        for share in ("48.8 %", "44.2 %", "45.2 %", "the step from 1 to 2 nodes costs 51 %"):
+            self.assertIn(share, said)
+
     def test_an_upgrade_that_makes_it_slower(self):
         for stack in ("5.3", "5.4"):
             self.virtrain("import", self.case(4) / f"stack-{stack}", "--label", f"stack-{stack}", "--db", self.database)
