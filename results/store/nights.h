@@ -30,8 +30,9 @@ struct NightFigure {
   std::int64_t night = 0;  ///< Night::number
   std::string case_name = {};
   std::string arm = {};
-  std::string kind = {};    ///< throughput, ratio, efficiency, step_p99, boot, probe
-  std::string figure = {};  ///< its name: images_per_second, "ratio of tokens/s", probe.NAME; nothing reads it back
+  std::string kind = {};  ///< throughput, ratio, efficiency, step_p99, boot, probe
+  std::string figure =
+      {};  ///< its name: images_per_second, "ratio of tokens/s", probe.NAME; nothing reads it back
   std::string unit = {};
   double value = 0;
   std::string sizes = {};  ///< of messages, in bytes, that a probe's mean is over: "1024,8", in any order
