@@ -102,6 +102,16 @@ std::vector<std::string> unknowns(const DiagnosedSide& side, const std::optional
   return found;
 }
 
+/// The shipped scenario whose work is nearest to what is slow.
+const char* nearest_scenario(const DiagnosedSide& side) {
+  const bool is_over_hosts =
+      side.nccl.hosts.size() > 1 ||
+      std::ranges::any_of(side.probes, [](const auto& one) { return one.nodes.value_or(1) > 1; });
+  if (is_over_hosts) { return "two-hosts-allreduce"; }
+  const bool has_gpus = !side.nccl.empty() || !side.topologies.empty() || (side.host && side.host->gpus > 0);
+  return has_gpus ? "one-vm-two-gpus" : "quickstart";
+}
+
 }  // namespace
 
 double MeasuredLoss::loss() const {
@@ -129,6 +139,7 @@ Diagnosis diagnose(const DiagnosedSide& side, const std::optional<DiagnosedSide>
   found.findings = joined(std::move(found.findings), causes);
   found.unknown = unknowns(side, baseline, !found.losses.empty());
   found.contradictions = contradictions_of(side);
+  if (!found.findings.empty()) { found.scenario = nearest_scenario(side); }
   return found;
 }
 

@@ -73,6 +73,7 @@ struct Diagnosis {
   std::vector<DiagnosisFinding> findings;   ///< what has the strongest evidence first
   std::vector<std::string> unknown;         ///< what cannot be told, and what would tell it
   std::vector<std::string> contradictions;  ///< inputs that are not of one machine
+  std::string scenario;                     ///< that measures again what is slow; empty: nothing is wrong
 };
 
 /// Says what is slow in `side`, and why; held against `baseline` where there is one. Pure.

@@ -36,6 +36,13 @@ std::string unknown_words(const std::string& unknown) {
   return "cannot tell " + printable(unknown);
 }
 
+std::string scenario_words(const std::string& scenario) {
+  return fmt::format(
+      "To see with intervals what a change helps: virtrain run {} --label before, then --label after, and "
+      "virtrain compare --baseline label:before --candidate label:after",
+      scenario);
+}
+
 std::string contradiction_words(const std::string& contradiction) {
   return "contradiction: " + printable(contradiction);
 }
@@ -47,6 +54,7 @@ Table diagnosis_table(const Diagnosis& diagnosis) {
   for (const auto& loss : diagnosis.losses) { table.notes.push_back(loss_words(loss)); }
   for (const auto& one : diagnosis.contradictions) { table.notes.push_back(contradiction_words(one)); }
   for (const auto& one : diagnosis.unknown) { table.notes.push_back(unknown_words(one)); }
+  if (!diagnosis.scenario.empty()) { table.notes.push_back(scenario_words(diagnosis.scenario)); }
   return table;
 }
 
@@ -73,6 +81,9 @@ std::string to_text(const Diagnosis& diagnosis, std::size_t columns) {
   }
   if (!diagnosis.unknown.empty()) { text += "\n"; }
   for (const auto& one : diagnosis.unknown) { add(unknown_words(one)); }
+  if (!diagnosis.scenario.empty()) {
+    text += "\n" + hang(scenario_words(diagnosis.scenario), columns) + "\n";
+  }
   return text;
 }
 

@@ -277,6 +277,7 @@ TEST_CASE("what a log shows and what the host shows are one cause where they exp
                             .functions = {},
                             .node_of_cpu = {},
                             .gpus = 2};
+  side.host->checks[3].loss = 0.75;
   const auto found = diagnose(side, metal);
   CHECK(ids(found) == std::vector<std::string>{"ACS-2", "LNK-1", "MEM-1", "NEW-1"});
   CHECK(found.findings[0].grade == EvidenceGrade::explained);
@@ -286,6 +287,22 @@ TEST_CASE("what a log shows and what the host shows are one cause where they exp
   CHECK(found.findings[1].loss == Approx(0.75));
   side.host->checks = {check("ACS-2", "applies when root", CheckStatus::skipped)};
   CHECK_THAT(to_text(diagnose(side, metal), 0), Contains("cannot tell ACS-2 of the host: needs the config"));
+}
+
+TEST_CASE("a diagnosis ends with a shipped scenario that measures again what is slow") {
+  const std::vector<std::string> is_slow{"Channel 00/0 : 0[0] -> 1[1] via SHM/direct/direct"};
+  const auto over_hosts = diagnose(side_of(changed("Channel 00/0 : 0[0]", is_slow)), std::nullopt);
+  CHECK(over_hosts.scenario == "two-hosts-allreduce");
+  CHECK_THAT(to_text(over_hosts, 0), Contains("virtrain run two-hosts-allreduce --label before"));
+  CHECK(diagnose(side_of(healthy), std::nullopt).scenario.empty());
+  DiagnosedSide of_host{.host = DiagnosedHost{.name = "h", .checks = {}, .functions = {}, .node_of_cpu = {}}};
+  of_host.host->checks.push_back({"MEM-4", Severity::warns, CheckStatus::failed, "KSM is on", "turn it off"});
+  CHECK(diagnose(of_host, std::nullopt).scenario == "quickstart");
+  of_host.host->gpus = 2;
+  CHECK(diagnose(of_host, std::nullopt).scenario == "one-vm-two-gpus");
+  for (const std::string name : {"two-hosts-allreduce", "one-vm-two-gpus", "quickstart"}) {
+    CHECK(read_file(VIRTRAIN_SOURCE_DIR "/scenarios/" + name + ".yaml"));
+  }
 }
 
 TEST_CASE("each rule of the diagnosis is in the troubleshooting page") {
