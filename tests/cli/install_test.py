@@ -11,7 +11,7 @@ import unittest
 
 from command_line import BUILD, small_scenario, virtrain
 
-HELPERS = {"virtrain-agent", "virtrain-host", "virtrain-rsh", "virtrain-slice", "virtrain-guest-init"}
+HELPERS = {"virtrain-agent", "virtrain-host", "virtrain-rsh", "virtrain-payload", "virtrain-slice", "virtrain-guest-init"}
 
 
 class Install(unittest.TestCase):

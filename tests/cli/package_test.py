@@ -50,7 +50,7 @@ class Packages(unittest.TestCase):
 
     def test_programs(self):
         programs = {p: {f for f, mode in self.files(p).items() if mode.startswith("-rwx")} for p in self.packages}
-        helpers = {f"/usr/libexec/virtrain/virtrain-{name}" for name in ("agent", "host", "rsh", "slice", "guest-init")}
+        helpers = {f"/usr/libexec/virtrain/virtrain-{name}" for name in ("agent", "host", "payload", "rsh", "slice", "guest-init")}
         self.assertEqual(programs["virtrain"], {"/usr/bin/virtrain"} | helpers)
         self.assertEqual(programs["virtrain-workloads-cpu"],
                          {f"/usr/bin/virtrain-{name}" for name in ("resnet50-cpu", "probe", "stress", "canary")})
@@ -67,7 +67,8 @@ class Packages(unittest.TestCase):
             "/usr/share/fish/vendor_completions.d/virtrain.fish",
         ):
             self.assertIn(expected, files)
-        pages = {"virtrain"} | {f"virtrain-{verb}" for verb in VERBS} | {f"virtrain-schedule-{verb}" for verb in ("add", "list", "remove", "run")}
+        nested = {"payload-make", *(f"schedule-{verb}" for verb in ("add", "list", "remove", "run"))}
+        pages = {"virtrain"} | {f"virtrain-{verb}" for verb in {*VERBS, *nested}}
         self.assertEqual({f for f in files if "/man/" in f}, {f"/usr/share/man/man1/{page}.1.gz" for page in pages})
         for package in self.packages:
             for name in ("copyright", "changelog.gz"):
