@@ -23,6 +23,7 @@ std::string listed_names(const std::set<std::string>& all) {
 
 std::string ways_text(const std::map<std::string, std::int64_t>& ways) {
   std::vector<std::string> words;
+  words.reserve(ways.size());
   for (const auto& [way, count] : ways) { words.push_back(fmt::format("{} ({})", way, count)); }
   return join(words, ", ");
 }

@@ -108,6 +108,7 @@ std::string Store::full_id(const std::string& begin) const {
 
 std::vector<std::string> Store::full_ids(const std::vector<std::string>& begins) const {
   std::vector<std::string> ids;
+  ids.reserve(begins.size());
   for (const auto& begin : begins) { ids.push_back(full_id(begin)); }
   return ids;
 }

@@ -549,7 +549,7 @@ ImageFacts LocalHost::make_image(const ImageSpec& spec) {
 NodeGroup LocalHost::plan_nodes(const NodeGroupSpec& spec) {
   judge_nodes(*run().inventory, run().resources, spec, run().state.spec);
   auto nodes = std::make_shared<MadeNodes>(run().state, spec);
-  const NodeGroup group{nodes->id(), nodes->facts()};
+  NodeGroup group{nodes->id(), nodes->facts()};
   const std::scoped_lock lock(groups_mutex_);
   groups_[group.id] = std::move(nodes);
   return group;

@@ -19,7 +19,7 @@ namespace {
 /// As a row of sqlite_schema has it.
 struct SchemaObject {
   std::string name, type, table, text;
-  auto operator<=>(const SchemaObject&) const = default;
+  auto operator<=>(const SchemaObject&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 
 /// With repetition: the file may have a row twice.
