@@ -14,6 +14,7 @@
 #include <filesystem>
 
 #include "common/error.h"
+#include "common/files/private_folder.h"
 #include "harness/agent/child_process.h"
 
 namespace virtrain::harness {
@@ -29,16 +30,10 @@ std::string random_secret() {
   return fmt::format("{:02x}", fmt::join(bytes, ""));
 }
 
-std::string temporary_folder() {
-  std::error_code none;
-  const auto folder = std::filesystem::temp_directory_path(none);
-  return none ? "/tmp" : folder.string();
-}
-
 /// A new folder that only this user can enter; gone with its owner.
 class PassingFolder {
  public:
-  PassingFolder() : path_(temporary_folder() + "/virtrain-agent-XXXXXX") {
+  PassingFolder() : path_((temporary_folder() / "virtrain-agent-XXXXXX").string()) {
     if (::mkdtemp(path_.data()) == nullptr) { throw errno_error(operation, errno); }
     fd_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!fd_) { throw errno_error(operation, errno); }

@@ -1,7 +1,6 @@
 #include "harness/hosts/travel_bundle.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
@@ -13,6 +12,7 @@
 #include "common/error.h"
 #include "common/files/file_hash.h"
 #include "common/files/new_file.h"
+#include "common/files/private_folder.h"
 #include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
@@ -26,26 +26,6 @@ namespace fs = std::filesystem;
 constexpr const char* packing = "pack the programs that travel";
 constexpr std::size_t most_archive_bytes = std::size_t{1} << 30;
 constexpr std::chrono::minutes packing_deadline{2};
-
-/// Goes with its owner.
-class PackingFolder {
- public:
-  PackingFolder() {
-    std::error_code none;
-    const auto above = fs::temp_directory_path(none);
-    auto name = ((none ? fs::path("/tmp") : above) / "virtrain-bundle-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) { throw errno_error(packing, errno); }
-    path = name;
-  }
-  PackingFolder(const PackingFolder&) = delete;
-  PackingFolder& operator=(const PackingFolder&) = delete;
-  ~PackingFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-
-  fs::path path;
-};
 
 /// Libraries by their names, and the loader under its own.
 struct Libraries {
@@ -124,7 +104,7 @@ std::string manifest_of(const fs::path& folder, std::uint64_t& bytes) {
 
 TravelBundle make_bundle(const std::vector<std::string>& programs) {
   TravelBundle bundle;
-  const PackingFolder folder;
+  const PrivateFolder folder(packing);
   std::map<std::string, fs::path> files;
   for (const char* name : {"virtrain-agent", "virtrain-rsh"}) { files.emplace(name, sibling_program(name)); }
   for (const auto& name : programs) {
@@ -137,24 +117,24 @@ TravelBundle make_bundle(const std::vector<std::string>& programs) {
     files.emplace("orted", on_path("orted"));
   }
   for (const char* part : {"bin", "lib", "libexec", "mca", "share"}) {
-    fs::create_directory(folder.path / part);
+    fs::create_directory(folder.path() / part);
   }
   std::vector<fs::path> linked;
   for (const auto& [name, program] : files) {
     linked.push_back(program);
-    link_file(program, folder.path / "libexec" / name);
+    link_file(program, folder.path() / "libexec" / name);
   }
   if (bundle.has_mpi) {
     for (const auto& entry : fs::directory_iterator(components)) {
       const auto name = entry.path().filename().string();
       if (!name.starts_with("mca_") || !name.ends_with(".so") || is_of_other_hardware(name)) { continue; }
       linked.push_back(entry.path());
-      link_file(entry.path(), folder.path / "mca" / name);
+      link_file(entry.path(), folder.path() / "mca" / name);
     }
     std::error_code none;
     for (const auto& entry : fs::directory_iterator("/usr/share/openmpi", none)) {
       const auto name = entry.path().filename().string();
-      if (name.starts_with("help-")) { link_file(entry.path(), folder.path / "share" / name); }
+      if (name.starts_with("help-")) { link_file(entry.path(), folder.path() / "share" / name); }
     }
   }
   Libraries libraries;
@@ -163,18 +143,18 @@ TravelBundle make_bundle(const std::vector<std::string>& programs) {
     throw Error(packing, ErrorCode::host_unable, "the programs of this build name no loader");
   }
   for (const auto& [name, program] : files) {
-    write_file_atomically(folder.path / "bin" / name, wrapper(libraries.loader, name), 0755);
+    write_file_atomically(folder.path() / "bin" / name, wrapper(libraries.loader, name), 0755);
   }
-  for (const auto& [name, file] : libraries.files) { link_file(file, folder.path / "lib" / name); }
-  const auto manifest = manifest_of(folder.path, bundle.unpacked_bytes);
+  for (const auto& [name, file] : libraries.files) { link_file(file, folder.path() / "lib" / name); }
+  const auto manifest = manifest_of(folder.path(), bundle.unpacked_bytes);
   bundle.manifest_digest = sha256(manifest);
-  write_file_atomically(folder.path / "manifest", manifest, 0600);
+  write_file_atomically(folder.path() / "manifest", manifest, 0600);
   CommandOptions options;
   options.deadline = packing_deadline;
   options.max_output_bytes = most_archive_bytes;
   bundle.archive =
       run_checked({"tar", "--create", "--dereference", "--owner=0", "--group=0", "--format=ustar",
-                   "--use-compress-program=gzip -1", "--directory", folder.path.string(), "."},
+                   "--use-compress-program=gzip -1", "--directory", folder.path().string(), "."},
                   options)
           .out;
   return bundle;

@@ -1,15 +1,13 @@
 #include <fmt/ostream.h>
 #include <nlohmann/json.hpp>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <iostream>
-#include <system_error>
 
 #include "common/contains.h"
 #include "common/error.h"
+#include "common/files/private_folder.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
@@ -489,22 +487,6 @@ void examine_hosts(const HostList& list, const std::optional<Scenario>& scenario
   }
 }
 
-/// A folder that nobody else may read, next to what will be there; it goes with this.
-struct PrivateFolder {
-  explicit PrivateFolder(const std::filesystem::path& parent) {
-    auto name = (parent / ".virtrain-record-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) { throw errno_error("make " + name, errno); }
-    path = name;
-  }
-  PrivateFolder(const PrivateFolder&) = delete;
-  PrivateFolder& operator=(const PrivateFolder&) = delete;
-  ~PrivateFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path, ignored);
-  }
-  std::filesystem::path path;
-};
-
 /// Anonymous: what was read lies in a folder of the user's own until nothing in it tells whose machine it is.
 void record(const DoctorArguments& arguments) {
   print_paragraph(fmt::format("{} will hold, for whoever gets it:", excerpt(arguments.record, 4096)));
@@ -521,10 +503,10 @@ void record(const DoctorArguments& arguments) {
       throw Error("record this host", ErrorCode::bad_input,
                   folder.string() + " exists already (name a new folder)");
     }
-    const PrivateFolder own(folder.parent_path());
-    host->record(own.path / "host");
-    make_anonymous(own.path / "host");
-    std::filesystem::rename(own.path / "host", folder);
+    const PrivateFolder own("record this host", folder.parent_path());
+    host->record(own.path() / "host");
+    make_anonymous(own.path() / "host");
+    std::filesystem::rename(own.path() / "host", folder);
   }
   fmt::print(std::cout,
              "{}: this host; use it elsewhere with plan, doctor, topology or diagnose --inventory\n",
