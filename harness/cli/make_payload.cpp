@@ -13,12 +13,15 @@
 
 #include "common/error.h"
 #include "common/files/file_hash.h"
+#include "common/files/new_file.h"
+#include "common/files/private_folder.h"
 #include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/scenario/payload_image.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
@@ -82,16 +85,14 @@ Part squashfs_in_sif(int file, const fs::path& source) {
                 "it has no system partition that is a squashfs (an encrypted or a writable image has none)");
 }
 
-void copy_part(int from, Part part, const fs::path& output) {
-  const auto operation = "write " + output.string();
-  const UniqueFd to(::open(output.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!to) { throw errno_error(operation, errno); }
+void copy_part(int from, Part part, const NewFile& output) {
+  constexpr const char* operation = "write the payload";
   while (part.size > 0) {
     constexpr off_t at_once = 1 << 20;
     const auto bytes = bytes_at(from, part.begin, static_cast<std::size_t>(std::min(part.size, at_once)));
     if (bytes.empty()) { throw Error(operation, ErrorCode::bad_input, "the image is cut off"); }
     for (std::size_t done = 0; done < bytes.size();) {
-      const auto wrote = ::write(to.get(), bytes.data() + done, bytes.size() - done);
+      const auto wrote = ::write(output.descriptor(), bytes.data() + done, bytes.size() - done);
       if (wrote < 0 && errno != EINTR) { throw errno_error(operation, errno); }
       done += static_cast<std::size_t>(std::max<ssize_t>(wrote, 0));
     }
@@ -100,26 +101,26 @@ void copy_part(int from, Part part, const fs::path& output) {
   }
 }
 
-std::string take_out_of_image(const fs::path& source, const fs::path& output) {
+std::string take_out_of_image(const fs::path& source, const NewFile& output) {
   const auto file = open_to_read(source);
   if (!file) { refuse_source(source, std::string("it cannot be read: ") + std::strerror(errno)); }
-  constexpr std::size_t header_bytes = 128, mark_at = 32;
+  constexpr std::size_t header_bytes = 128;
   const auto begin = bytes_at(file.get(), 0, header_bytes);
   Part part{0, static_cast<off_t>(fs::file_size(source))};
-  const bool is_sif = begin.size() > mark_at && begin.substr(mark_at).starts_with("SIF_MAGIC");
-  if (is_sif) {
+  const bool has_partitions = is_sif(begin);
+  if (has_partitions) {
     part = squashfs_in_sif(file.get(), source);
-  } else if (!is_squashfs(begin)) {
+  } else if (!vmctl::is_squashfs(begin)) {
     refuse_source(
         source,
         "it is neither a folder nor an image with a squashfs (allowed: a root file system, a folder with "
         "programs, a virtual environment, a .sif of Apptainer's, a .sqsh of enroot's)");
   }
-  if (!is_squashfs(bytes_at(file.get(), part.begin, header_bytes))) {
+  if (!vmctl::is_squashfs(bytes_at(file.get(), part.begin, header_bytes))) {
     refuse_source(source, "its system partition is not a squashfs");
   }
   copy_part(file.get(), part, output);
-  return is_sif ? "Apptainer image" : "squashfs image";
+  return has_partitions ? "Apptainer image" : "squashfs image";
 }
 
 // --- folders
@@ -235,15 +236,13 @@ class Packing {
 
 using Words = std::vector<std::string>;
 
-/// As a shell reads it back.
-std::string quoted(const std::string& text) {
-  std::string out = "'";
-  for (const char c : text) { out += c == '\'' ? std::string("'\\''") : std::string(1, c); }
-  return out + "'";
+/// Leads to the open file, whatever becomes of its name.
+std::string path_of(const NewFile& file) {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), file.descriptor());
 }
 
 /// Runs mksquashfs on a folder, or, behind a command that writes an archive, on that.
-void pack(const std::string& from, const fs::path& output, const Words& more, const std::string& archive = {},
+void pack(const std::string& from, const NewFile& output, const Words& more, const std::string& archive = {},
           const std::string& names = {}) {
   if (on_path("mksquashfs").empty()) {
     throw Error("make a payload", ErrorCode::host_unable,
@@ -251,12 +250,12 @@ void pack(const std::string& from, const fs::path& output, const Words& more, co
   }
   // The same files make the same bytes.
   Words words{
-      "mksquashfs",          from, output.string(), "-noappend", "-quiet",     "-no-progress", "-all-root",
+      "mksquashfs",          from, path_of(output), "-noappend", "-quiet",     "-no-progress", "-all-root",
       "-all-time",           "0",  "-mkfs-time",    "0",         "-no-xattrs", "-comp",        "zstd",
       "-Xcompression-level", "3"};
   words.insert(words.end(), more.begin(), more.end());
   std::string line = archive.empty() ? "exec" : archive + " |";
-  for (const auto& word : words) { line += " " + quoted(word); }
+  for (const auto& word : words) { line += " " + shell_word(word); }
   CommandOptions options;
   options.deadline = packing_deadline;
   options.input = names;
@@ -279,7 +278,7 @@ bool is_root(const fs::path& folder) {
          has_loader("usr/lib64") || has_loader("usr/lib");
 }
 
-void pack_root(const fs::path& folder, const fs::path& output) {
+void pack_root(const fs::path& folder, const NewFile& output) {
   Words words;
   const auto has = [&](const char* path) { return fs::exists(fs::symlink_status(folder.string() + path)); };
   if (!has("/etc")) { words.insert(words.end(), {"-p", "/etc d 755 0 0"}); }
@@ -289,30 +288,12 @@ void pack_root(const fs::path& folder, const fs::path& output) {
   pack(fs::canonical(folder).string(), output, words);
 }
 
-/// A folder with the files that a payload has beside those of the host; removed with it.
-class Extras {
- public:
-  Extras(const fs::path& output, const std::string& programs) : path(output.string() + ".parts") {
-    fs::create_directories(path / "etc");
-    for (const char* file : name_files) { write_file(path.string() + file, ""); }
-    write_file(path / ".virtrain-path", programs + "\n");
-  }
-  Extras(const Extras&) = delete;
-  Extras& operator=(const Extras&) = delete;
-  ~Extras() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-  const fs::path path;
-
- private:
-  static void write_file(const fs::path& file, std::string_view text) {
-    const UniqueFd fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-    if (!fd || ::write(fd.get(), text.data(), text.size()) != std::ssize(text)) {
-      throw errno_error("write " + file.string(), errno);
-    }
-  }
-};
+/// Writes the files that a payload has next to those of the host.
+void write_extras(const fs::path& folder, const std::string& programs) {
+  fs::create_directories(folder / "etc");
+  for (const char* file : name_files) { write_file_atomically(folder.string() + file, "", 0644); }
+  write_file_atomically(folder.string() + vmctl::payload_path_file, programs + "\n", 0644);
+}
 
 /// The interpreter of a virtual environment and the folders that it imports from.
 void add_interpreter(const fs::path& folder, Packing& packing) {
@@ -331,7 +312,7 @@ void add_interpreter(const fs::path& folder, Packing& packing) {
   }
 }
 
-void pack_folder(const fs::path& folder, bool is_environment, const fs::path& output) {
+void pack_folder(const fs::path& folder, bool is_environment, const NewFile& output) {
   for (const char* of_node : {"/tmp/", "/dev/", "/proc/", "/sys/"}) {
     if (fs::canonical(folder).string().starts_with(of_node)) {
       refuse_source(folder, fmt::format("jobs have {} from their node, and see this folder at its own path "
@@ -351,8 +332,9 @@ void pack_folder(const fs::path& folder, bool is_environment, const fs::path& ou
   if (programs.find_first_of(":\n") != programs.npos) {
     refuse_source(folder, "a path with ':' cannot be searched for programs");
   }
-  const Extras extras(output, programs);
-  const auto archive = "tar --null --no-recursion -cf - -C / -T - -C " + quoted(extras.path.string()) +
+  const PrivateFolder extras("make a payload");
+  write_extras(extras.path(), programs);
+  const auto archive = "tar --null --no-recursion -cf - -C / -T - -C " + shell_word(extras.path().string()) +
                        " ./.virtrain-path ./etc ./etc/hosts ./etc/resolv.conf";
   pack("-", output, {"-tar"}, archive, packing.list());
 }
@@ -364,28 +346,23 @@ MadePayload make_payload(const fs::path& source, const fs::path& output) {
     throw Error("make a payload", ErrorCode::usage,
                 fmt::format("{} exists (remove it, or name another: -o)", printable(output.string())));
   }
-  const auto absolute = fs::absolute(output);
+  NewFile file(fs::absolute(output), 0644);
   MadePayload made;
-  try {
-    if (!fs::is_directory(source)) {
-      made.kind = take_out_of_image(source, absolute);
-    } else if (fs::exists(source / "pyvenv.cfg")) {
-      made.kind = "virtual environment";
-      pack_folder(source, true, absolute);
-    } else if (is_root(source)) {
-      made.kind = "root file system";
-      pack_root(source, absolute);
-    } else {
-      made.kind = "folder";
-      pack_folder(source, false, absolute);
-    }
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(absolute, ignored);
-    throw;
+  if (!fs::is_directory(source)) {
+    made.kind = take_out_of_image(source, file);
+  } else if (fs::exists(source / "pyvenv.cfg")) {
+    made.kind = "virtual environment";
+    pack_folder(source, true, file);
+  } else if (is_root(source)) {
+    made.kind = "root file system";
+    pack_root(source, file);
+  } else {
+    made.kind = "folder";
+    pack_folder(source, false, file);
   }
-  made.sha256 = sha256_of_file(absolute);
-  made.bytes = fs::file_size(absolute);
+  made.sha256 = sha256_of_file(path_of(file));
+  made.bytes = fs::file_size(path_of(file));
+  file.take_place();
   return made;
 }
 

@@ -13,16 +13,15 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t squashfs_header_bytes = 96;
-constexpr const char* path_of_nodes = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// Where `virtrain payload make` leaves folders of programs.
-constexpr const char* path_file = "/.virtrain-path";
+/// Folders of programs in nodes.
+constexpr std::string_view path_of_nodes = std::string_view(vmctl::node_path).substr(sizeof "PATH=" - 1);
 
 /// One name in an image.
 struct Entry {
@@ -109,8 +108,8 @@ std::string refusal_of_program(const Image& image, const std::string& program, i
     }
     tried = {program};
   } else {
-    auto folders = split(std::string(trim(image.begin_of(path_file))), ':');
-    for (auto& folder : split(path_of_nodes, ':')) { folders.push_back(folder); }
+    auto folders = split(std::string(trim(image.begin_of(vmctl::payload_path_file))), ':');
+    for (auto& folder : split(std::string(path_of_nodes), ':')) { folders.push_back(folder); }
     for (const auto& folder : folders) {
       if (folder.starts_with('/')) { tried.push_back(std::string(folder).append("/").append(program)); }
     }
@@ -155,9 +154,9 @@ std::string machine_name(unsigned machine) {
   }
 }
 
-bool is_squashfs(std::string_view bytes) {
-  constexpr std::size_t version_at = 28;
-  return bytes.size() >= squashfs_header_bytes && bytes.starts_with("hsqs") && bytes[version_at] == 4;
+bool is_sif(std::string_view bytes) {
+  constexpr std::size_t mark_at = 32;
+  return bytes.size() > mark_at && bytes.substr(mark_at).starts_with("SIF_MAGIC");
 }
 
 std::string payload_refusal(const fs::path& image, const std::string& program) {
@@ -167,10 +166,9 @@ std::string payload_refusal(const fs::path& image, const std::string& program) {
                        errno == EINVAL || errno == EISDIR ? "it is not a regular file" : std::strerror(errno),
                        excerpt(image.string()));
   }
-  const auto begin = read_at_most(file.get(), squashfs_header_bytes).value_or("");
-  if (!is_squashfs(begin)) {
-    constexpr std::size_t mark_at = 32;
-    return begin.substr(std::min(mark_at, begin.size())).starts_with("SIF_MAGIC")
+  const auto begin = read_at_most(file.get(), vmctl::squashfs_header_bytes).value_or("");
+  if (!vmctl::is_squashfs(begin)) {
+    return is_sif(begin)
                ? "is an Apptainer image, which holds a squashfs (take it out: virtrain payload make "
                  "IMAGE.sif -o "
                  "env.sqfs)"

@@ -18,8 +18,8 @@ inline constexpr unsigned elf_machine =
 /// A name of such a number: "x86-64".
 std::string machine_name(unsigned machine);
 
-/// Whether the bytes begin a squashfs image of version 4.
-bool is_squashfs(std::string_view bytes);
+/// Whether the bytes begin an Apptainer image (github.com/sylabs/sif).
+bool is_sif(std::string_view bytes);
 
 /// Why a job whose command begins with `program` cannot run in the image: it is none, it lacks the program,
 /// the program is for another machine; empty: it can. Looks with unsquashfs.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "vmctl/api/payload.h"
+
 namespace virtrain::vmctl {
 
 // Settings on which a node's first process and the code that sets the node up must agree.
@@ -7,15 +9,11 @@ namespace virtrain::vmctl {
 /// net.ipv4.tcp_retries2 of guests and slices: a dead peer ends a connection after seconds, not a quarter of
 /// an hour.
 inline constexpr const char* tcp_retries2 = "5";
-/// Environment of guests and slices.
-inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// TMPDIR, of mode 0700, in nodes that have a /tmp of their own (cloud/start.sh repeats it).
 inline constexpr const char* node_temporary_folder = "/tmp/virtrain";
 
 /// Where nodes have a job's payload, below their TMPDIR.
 inline constexpr const char* payload_folder = "/payload";
-/// In a payload: folders of its programs, as PATH has them.
-inline constexpr const char* payload_path_file = "/.virtrain-path";
 
 /// A KVM probe guest prints this line when it has booted.
 inline constexpr const char* probe_line = "virtrain-guest-init: probe booted";

@@ -13,6 +13,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/api/payload.h"
 #include "vmctl/devices/device_users.h"
 #include "vmctl/doctor/doctor.h"
 #include "vmctl/guest/cloud/image_copy.h"
@@ -120,10 +121,7 @@ constexpr std::size_t most_payloads = 64;
 /// Looks at the copy, which nobody changes any more.
 void require_squashfs(const fs::path& copy, const std::string& path) {
   const auto file = open_to_read(copy);
-  std::string magic(4, '\0');
-  if (file && ::pread(file.get(), magic.data(), magic.size(), 0) == std::ssize(magic) && magic == "hsqs") {
-    return;
-  }
+  if (file && is_squashfs(read_at_most(file.get(), squashfs_header_bytes).value_or(""))) { return; }
   throw Error("take the payload " + printable(path), ErrorCode::host_unable,
               "it is not a squashfs image (make one: virtrain payload make)");
 }

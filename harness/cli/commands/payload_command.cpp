@@ -4,6 +4,7 @@
 #include <iostream>
 #include <memory>
 
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/make_payload.h"
@@ -29,8 +30,8 @@ void add_payload_command(Cli& cli) {
       ->required();
   make->callback([&cli, arguments] {
     const auto made = make_payload(arguments->source, arguments->output);
-    fmt::print(std::cout, "{}: {}, of a {}\nsha256 {}\n", arguments->output.string(), format_size(made.bytes),
-               made.kind, made.sha256);
+    fmt::print(std::cout, "{}: {}, of a {}\nsha256 {}\n", printable(arguments->output.string()),
+               format_size(made.bytes), made.kind, made.sha256);
     cli.exit_status = 0;
   });
 }

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string_view>
+
+// A job's payload: what those who make, look into, mount and enter one agree on. Nothing else is included,
+// for static programs do.
+namespace virtrain::vmctl {
+
+/// Environment of guests and slices, and of jobs in a payload behind its own folders.
+inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// In a payload: folders of its programs, as PATH has them.
+inline constexpr const char* payload_path_file = "/.virtrain-path";
+
+/// How many bytes of a file is_squashfs() looks at.
+inline constexpr std::size_t squashfs_header_bytes = 96;
+/// Whether the bytes begin a squashfs image of version 4.
+inline bool is_squashfs(std::string_view bytes) {
+  constexpr std::size_t version_at = 28;
+  return bytes.size() >= squashfs_header_bytes && bytes.starts_with("hsqs") && bytes[version_at] == 4;
+}
+
+}  // namespace virtrain::vmctl
