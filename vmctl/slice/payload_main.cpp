@@ -16,9 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "common/files/plain_files.h"
 #include "vmctl/guest/node_settings.h"
 
 namespace {
+
+using virtrain::plain_text;
+using virtrain::write_plain_text;
 
 constexpr int not_found_status = 127, not_started_status = 126;
 
@@ -29,13 +33,6 @@ constexpr int not_found_status = 127, not_started_status = 126;
 
 void need(bool worked, const std::string& what) {
   if (!worked) { give_up(what); }
-}
-
-bool write_whole(const char* file, const std::string& text) {
-  const int fd = ::open(file, O_WRONLY | O_CLOEXEC);
-  const bool whole = fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  if (fd >= 0) { ::close(fd); }
-  return whole;
 }
 
 bool is_folder(const std::string& path) {
@@ -53,8 +50,9 @@ void make_namespaces() {
          "make a user namespace (the kernel must allow them to users: kernel.unprivileged_userns_clone, "
          "user.max_user_namespaces)");
     const auto same = [](unsigned id) { return std::to_string(id) + " " + std::to_string(id) + " 1"; };
-    need(write_whole("/proc/self/setgroups", "deny") && write_whole("/proc/self/uid_map", same(user)) &&
-             write_whole("/proc/self/gid_map", same(group)),
+    need(write_plain_text("/proc/self/setgroups", "deny") &&
+             write_plain_text("/proc/self/uid_map", same(user)) &&
+             write_plain_text("/proc/self/gid_map", same(group)),
          "map the user into its namespace");
   }
   need(::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0, "make mounts private");
@@ -108,18 +106,6 @@ void add_entry(int payload, const std::string& name, const std::string& root) {
   }
 }
 
-std::string whole_text(const char* file) {
-  std::string text;
-  const int fd = ::open(file, O_RDONLY | O_CLOEXEC);
-  if (fd < 0) { return text; }
-  char buffer[4096];
-  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  ::close(fd);
-  return text;
-}
-
 /// Names of neighbours, where the payload has files of these names to lay them over. Copies: a slice's own
 /// /etc/hosts has no name any more, and cannot be bound.
 void add_names(const std::string& root) {
@@ -128,8 +114,7 @@ void add_names(const std::string& root) {
     const auto own = std::string("/etc/").append(name), to = root + own;
     const auto copy = std::string(root).append("/.virtrain-").append(name);
     if (::lstat(to.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) { continue; }
-    make_file(copy);
-    need(write_whole(copy.c_str(), whole_text(own.c_str())), "write " + copy);
+    need(write_plain_text(copy, plain_text(own)), "write " + copy);
     bind_mount(copy, to);
   }
 }
@@ -167,13 +152,8 @@ std::string add_driver(const std::string& root) {
 
 /// The first line of a file that `virtrain payload make` leaves: folders of programs.
 std::string own_path(const std::string& root) {
-  char text[4096] = "";
-  const int fd = ::open((root + virtrain::vmctl::payload_path_file).c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) { return {}; }
-  const auto got = ::read(fd, text, sizeof text - 1);
-  ::close(fd);
-  const std::string all(text, static_cast<std::size_t>(got < 0 ? 0 : got));
-  return all.substr(0, all.find('\n'));
+  const auto text = plain_text(root + virtrain::vmctl::payload_path_file);
+  return text.substr(0, text.find('\n'));
 }
 
 void set_environment(const std::string& root, const std::string& driver) {

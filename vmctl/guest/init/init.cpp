@@ -23,10 +23,14 @@
 #include <string>
 #include <vector>
 
+#include "common/files/plain_files.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 
 namespace {
+
+using virtrain::plain_text;
+using virtrain::write_plain_text;
 
 [[noreturn]] void give_up(const std::string& what) {
   std::fprintf(stderr, "virtrain-guest-init: %s: %s\n", what.c_str(), std::strerror(errno));
@@ -39,26 +43,6 @@ void mount_or_give_up(const char* source, const char* target, const char* type, 
                       const char* options = nullptr) {
   ::mkdir(target, 0755);
   if (::mount(source, target, type, flags, options) != 0) { give_up(std::string("mount ") + target); }
-}
-
-std::string read_text(const std::string& path) {
-  std::string text;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) { return text; }
-  char buffer[4096];
-  for (ssize_t got; (got = ::read(fd, buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<std::size_t>(got));
-  }
-  ::close(fd);
-  return text;
-}
-
-bool write_text(const std::string& path, const std::string& text) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) { return false; }
-  const bool whole = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  ::close(fd);
-  return whole;
 }
 
 std::vector<std::string> words(const std::string& text, const char* separators) {
@@ -102,7 +86,7 @@ bool needed_here(const std::string& module) {
 }
 
 void load_drivers() {
-  for (const auto& module : words(read_text("/modules"), "\n")) {
+  for (const auto& module : words(plain_text("/modules"), "\n")) {
     if (needed_here(module)) {
       load_module("/" + module);  // absent hardware (ENODEV) is no failure
     }
@@ -206,9 +190,9 @@ void configure(const std::vector<std::string>& command_line) {
       hosts += entry.substr(colon + 1) + " " + entry.substr(0, colon) + "\n";
     }
   }
-  write_text("/etc/hosts", hosts);
-  write_text("/etc/hostname", host + "\n");
-  write_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::tcp_retries2);
+  write_plain_text("/etc/hosts", hosts);
+  write_plain_text("/etc/hostname", host + "\n");
+  write_plain_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::tcp_retries2);
   bring_up("lo", "127.0.0.1/8");
   const std::string address = option(command_line, "vt.ip");
   if (!address.empty()) { bring_up("eth0", address); }
@@ -225,7 +209,7 @@ int main() {
   for (int fd = 0; console >= 0 && fd < 3; ++fd) { ::dup2(console, fd); }
   if (console > 2) { ::close(console); }
 
-  const auto command_line = words(read_text("/proc/cmdline"), " \n");
+  const auto command_line = words(plain_text("/proc/cmdline"), " \n");
   for (const auto& word : command_line) {
     if (word != "vt.probe") { continue; }
     std::fprintf(stdout, "%s\n", virtrain::vmctl::probe_line);
