@@ -177,9 +177,10 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
     append_runs(data.probes, store.probes(id));
-    data.emulated.merge(emulated_arms(store.trials(id)));
     std::ranges::move(host_readings(store, id), std::back_inserter(data.hosts));
-    for (auto& trial : store.trials(id)) {
+    auto trials = store.trials(id);
+    data.emulated.merge(emulated_arms(trials));
+    for (auto& trial : trials) {
       auto tenants = store.tenants(trial.id);
       data.trials.push_back({std::move(trial), std::move(tenants)});
     }
