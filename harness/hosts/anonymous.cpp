@@ -39,9 +39,9 @@ constexpr std::string_view uuid_form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx";
 constexpr std::string_view mac_form = "xx:xx:xx:xx:xx:xx";
 constexpr std::string_view interface_of_mac = "enx";  // systemd's name of an interface by its MAC address
 
-bool is_ip(const std::string& word, int family) {
+bool is_ipv6_address(const std::string& word) {
   std::array<std::uint8_t, 16> bytes{};
-  return ::inet_pton(family, word.c_str(), bytes.data()) == 1;
+  return ::inet_pton(AF_INET6, word.c_str(), bytes.data()) == 1;
 }
 
 /// A character of names, numbers and addresses.
@@ -156,10 +156,10 @@ std::string Anonymiser::replaced(std::string_view word) {
     return numbered("interface", word,
                     [](std::size_t n) { return fmt::format("enx0200000000{:02x}", n & 0xff); });
   }
-  if (is_ip(text, AF_INET)) {
+  if (is_ipv4_address(text)) {
     return numbered("ipv4", word, [](std::size_t n) { return fmt::format("192.0.2.{}", n % 254 + 1); });
   }
-  if (is_ip(text, AF_INET6)) {
+  if (is_ipv6_address(text)) {
     return numbered("ipv6", word, [](std::size_t n) { return fmt::format("2001:db8::{:x}", n); });
   }
   const auto small = lower(text);
