@@ -20,14 +20,15 @@ namespace virtrain::results {
 /// Holds what a host's checks found, and what files about it are held against.
 struct DiagnosedHost {
   struct Function {
-    int numa_node = -1;           ///< -1: the firmware does not say
-    std::uint64_t bar_bytes = 0;  ///< of 64-bit memory regions
+    int numa_node = -1;              ///< -1: the firmware does not say
+    std::uint64_t region_bytes = 0;  ///< room that its 64-bit memory regions take in a guest
   };
   std::string name;
   std::vector<virtrain::Finding> checks;      ///< of `virtrain doctor`
   std::map<std::string, Function> functions;  ///< PCI devices by address
   std::map<int, int> node_of_cpu;             ///< NUMA nodes by logical CPU
   std::size_t gpus = 0;
+  std::uint64_t room_of_named_cpu = 0;  ///< for such regions in a guest whose CPU is a model with a name
 };
 
 /// All that one side of a diagnosis has: what its files say, and its host.

@@ -319,18 +319,17 @@ SeenInListing domain_is_emulated(const Listed& listed) {
 }
 
 SeenInListing regions_do_not_fit(const Listed& listed) {
-  // The firmware gives an eighth of a guest's address space to 64-bit regions; with alignment they take twice
-  // their size. A named CPU model has 40 bits.
-  constexpr std::uint64_t window = (std::uint64_t{1} << 40) / 8;
   return each_domain(listed, [&](const GuestDomain& domain) -> std::string {
     if (domain.has_host_address_bits || !listed.side.host || !is_of_host(domain, *listed.side.host)) {
       return "";
     }
     std::uint64_t bytes = 0;
-    for (const auto& one : domain.devices) { bytes += 2 * listed.side.host->functions.at(one).bar_bytes; }
-    return bytes <= window ? ""
-                           : fmt::format("its devices need {} for memory regions, 40 address bits leave {}",
-                                         format_size(bytes), format_size(window));
+    const auto& host = *listed.side.host;
+    for (const auto& one : domain.devices) { bytes += host.functions.at(one).region_bytes; }
+    return bytes <= host.room_of_named_cpu
+               ? ""
+               : fmt::format("its devices need {} for memory regions, and its CPU leaves {}",
+                             format_size(bytes), format_size(host.room_of_named_cpu));
   });
 }
 
@@ -469,7 +468,7 @@ constexpr std::array listing_rules{
                 "LnkSta shows the width of LnkCap under load",
                 {"NCL-5", "NCL-12"},
                 copies},
-    ListingRule{{"TOP-1", "NVLinks are missing"},
+    ListingRule{{"SMI-1", "NVLinks are missing"},
                 seen,
                 nvlinks_are_missing,
                 nullptr,
@@ -501,7 +500,7 @@ constexpr std::array listing_rules{
                 "pin vCPUs to cores of the devices' node, with numatune for the memory",
                 "virtrain doctor NUM-1 passes in a trial",
                 {"NCL-12"}},
-    ListingRule{{"TOP-2", "the guest's tree is flatter than bare metal's"},
+    ListingRule{{"SMI-2", "the guest's tree is flatter than bare metal's"},
                 seen,
                 tree_is_flatter,
                 "GPUDirect RDMA stays off (nccl issue 1464)",
@@ -516,15 +515,15 @@ constexpr std::array listing_rules{
                 "nvidia-smi topo -m shows several NUMA nodes in the guest",
                 {"NCL-2", "NCL-5", "NCL-12"}},
     ListingRule{
-        {"TOP-3", "GPUs are far from every adapter"},
+        {"SMI-3", "GPUs are far from every adapter"},
         may_cost,
         adapters_are_far,
         "data goes through both sockets (nccl-tests issue 29)",
-        "give each VM adapters of its GPUs' NUMA node (devices.nics of a scenario); in a guest see TOP-2",
+        "give each VM adapters of its GPUs' NUMA node (devices.nics of a scenario); in a guest see SMI-2",
         "nvidia-smi topo -m shows PIX, PXB or NODE for one adapter of each GPU",
         {"NCL-2", "NCL-12"}},
     ListingRule{
-        {"TOP-4", "the guest hides the GPUs' NUMA nodes"},
+        {"SMI-4", "the guest hides the GPUs' NUMA nodes"},
         may_cost,
         nodes_are_hidden,
         nullptr,

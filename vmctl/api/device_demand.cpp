@@ -21,10 +21,14 @@ bool has_huge_region(const std::vector<Bar>& bars) {
 
 std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices) {
   std::uint64_t sum = 0;
-  for (const auto& device : devices) {
-    for (const auto& bar : device.bars) {
-      if (bar.is_64bit) { sum += bar.bytes; }
-    }
+  for (const auto& device : devices) { sum += region_bytes(device.bars); }
+  return sum;
+}
+
+std::uint64_t region_bytes(const std::vector<Bar>& bars) {
+  std::uint64_t sum = 0;
+  for (const auto& bar : bars) {
+    if (bar.is_64bit) { sum += bar.bytes; }
   }
   return 2 * sum;
 }

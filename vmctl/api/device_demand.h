@@ -33,6 +33,8 @@ inline constexpr int address_bits_of_named_cpu = 40;
 /// Room that firmware has to find for the 64-bit memory regions of a VM's devices: twice their sum, for each
 /// is aligned to its size.
 std::uint64_t region_bytes(const std::vector<PlacedDevice>& devices);
+/// The same of one device.
+std::uint64_t region_bytes(const std::vector<Bar>& bars);
 /// Firmware keeps an eighth of a guest's addresses for them (OVMF, PlatformPei).
 constexpr std::uint64_t region_room(int address_bits) {
   return (1ULL << static_cast<unsigned>(address_bits)) / 8;
