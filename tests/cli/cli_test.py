@@ -469,7 +469,7 @@ class Diagnose(CommandLine):
         for file in folder.rglob("*"):
             if file.is_file() and not file.is_symlink():
                 self.assertNotIn(boot.encode(), file.read_bytes(), file)
-        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith(".virtrain-record")], [])
+        self.assertEqual([p.name for p in self.folder.iterdir() if p.name.startswith(".virtrain-")], [])
         self.succeed("diagnose", "--inventory", folder)
         self.assertIn("GPUs in VMs", virtrain("doctor", "--inventory", folder).out)
         self.succeed("plan", "quickstart", "--inventory", folder)

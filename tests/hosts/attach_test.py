@@ -62,7 +62,7 @@ def files(host=None):
     if host is None:
         return set(RIG.coordinator.sh("find", BOX, "-path", BOX / "proc", "-prune", "-o", "-print").splitlines())
     found = host.sh("find", *places, "-path", RIG.folder, "-prune", "-o", "-print").splitlines()
-    return {path for path in found if "/virtrain-bundle-" not in path and not path.startswith("/run/virtrain")}
+    return {path for path in found if "/.virtrain-" not in path and not path.startswith("/run/virtrain")}
 
 
 def processes(host):

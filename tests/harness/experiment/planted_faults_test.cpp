@@ -547,7 +547,8 @@ TEST_CASE("planted faults are named first or second, with what they cost, and no
     for (const auto& finding : diagnosis.findings) {
       accused.push_back(finding.id + ": " + finding.evidence);
     }
-    CHECK(join(accused, "\n") == "");
+    INFO(join(accused, "\n"));
+    CHECK(accused.empty());
     CHECK(diagnosis.contradictions.empty());
     std::cout << fmt::format("{:<50} {}\n", one.machine, accused.empty() ? "nothing" : join(accused, "; "));
   }
