@@ -8,7 +8,7 @@
 // Files for programs that link nothing else of virtrain's and throw no exceptions.
 namespace virtrain {
 
-/// What is in the file, as far as it can be read.
+/// Content of the file, as far as it can be read.
 inline std::string plain_text(const std::string& path) {
   std::string text;
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
