@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
+#include "common/system/subprocess.h"
 #include "common/text/units.h"
 
 namespace virtrain {
@@ -57,6 +58,7 @@ FrameLink::FrameLink(asio::io_context& io, UniqueFd in, UniqueFd out, Handlers h
       handlers_(std::move(handlers)),
       times_(times),
       heard_at_(std::chrono::steady_clock::now()) {
+  ignore_broken_pipes();  // the other side may be gone before its end is read here
   received_.resize(read_bytes);
 }
 

@@ -73,7 +73,7 @@ bool ends_soon(bp::child& child) {
 }  // namespace
 
 void ignore_broken_pipes() {
-  [[maybe_unused]] static const auto once = ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
 }
 
 bool is_plain_variable(std::string_view name) {

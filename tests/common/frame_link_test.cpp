@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <csignal>
 #include <thread>
 
 #include "common/files/unique_fd.h"
-#include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 
 namespace virtrain {
@@ -64,7 +64,6 @@ class Side {
 
 struct Pair {
   explicit Pair(LinkTimes times = {}) {
-    ignore_broken_pipes();  // as every program with a link does
     auto [a, b] = make_socketpair();
     left = std::make_unique<Side>(std::move(a), times);
     right = std::make_unique<Side>(std::move(b), times);
@@ -154,6 +153,16 @@ TEST_CASE("a side that closes a stream closes it on the other, and the connectio
   CHECK(::read(right.get(), &byte, 1) == 0);
   pair.right->link().send({{"type", "hello"}});
   await([&] { return pair.left->messages == 1; });
+}
+
+TEST_CASE("a side that has gone without a word is an end in words, and no end of this process") {
+  std::signal(SIGPIPE, SIG_DFL);
+  auto [ours, theirs] = make_socketpair();
+  Side side(std::move(ours));
+  theirs.reset();
+  side.link().send({{"type", "hello"}});  // written before the end is read
+  side.start();
+  CHECK(!side.why().empty());
 }
 
 TEST_CASE("sides that beat stay connected, and one that falls silent is taken for gone") {

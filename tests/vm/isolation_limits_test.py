@@ -27,8 +27,10 @@ arms: [bare_metal, {{name: capped, like: bare_metal, neighbour: {{limits: {{cpu:
 pairs: 3
 """
 RATE = 16 << 20
+# Blocks of 1 MiB, 16 a second, and a disk that stands still now and then: a rate within a tenth takes seconds.
+LONG_HEAD = HEAD.replace("steps: 40", "steps: 240")
 IO = f"""name: shaped
-{HEAD}  aggressors: [disk, net]
+{LONG_HEAD}  aggressors: [disk, net]
   neighbour: {{limits: {{disk_write: 16MiB/s, network_out: 16MiB/s}}}}
 arms: [bare_metal]
 pairs: 1

@@ -155,7 +155,6 @@ int main(int argc, char** argv) {
     }
     keep_to_cores_of_caller();
     take_own_surroundings();
-    ignore_broken_pipes();
     enter_mode(options);
     serve(options);
     return 0;

@@ -11,7 +11,6 @@
 #include "common/error.h"
 #include "common/frames/frame.h"
 #include "common/system/log.h"
-#include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/api/protocol/messages.h"
@@ -26,7 +25,6 @@ const std::string program = (std::filesystem::path(VIRTRAIN_BINARY_DIR) / "virtr
 
 /// A launcher that runs a script with the host's name as $1 and the program's options after it.
 HostList scripted(const std::string& script, const std::vector<std::string>& names) {
-  ignore_broken_pipes();  // as every program with a link does
   HostList list{{"sh", "-c", script, "launcher", "{host}"}, {}};
   for (const auto& name : names) { list.hosts.push_back({name}); }
   return list;
@@ -35,7 +33,6 @@ HostList scripted(const std::string& script, const std::vector<std::string>& nam
 const std::string starts = "shift; exec " + program + " \"$@\"";
 
 std::string refusal(const HostList& list, bool skip_unreachable = false) {
-  ignore_broken_pipes();
   try {
     open_hosts(list, {}, skip_unreachable);
   } catch (const Error& error) {
