@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,8 @@ struct TrialEvidence {
   std::vector<TenantEvidence> tenants;
   ByHost<vmctl::DeviceEvidence> hosts = {};
   std::vector<AggressorEvidence> aggressors = {};  ///< of the tenants' neighbour, where it does not idle
-  double standstill_seconds = 0;                   ///< the longest for which nobody read what ranks said
+  std::set<std::string> host_boot_ids = {};
+  double standstill_seconds = 0;  ///< the longest for which nobody read what ranks said
 };
 
 }  // namespace virtrain::harness

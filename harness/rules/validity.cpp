@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <set>
 
 #include "common/model/workload.h"
-#include "common/text/printable.h"
-#include "harness/rules/throughput_check.h"
 #include "harness/rules/validity_rules.h"
 
 namespace virtrain::harness {
@@ -30,57 +26,6 @@ std::int64_t claimed_gradient_bytes(const RankState& rank) {
   if (!rank.result) { return whole_gradient_bytes; }
   const auto claim = rank.result->bytes_allreduced_per_step.value_or(whole_gradient_bytes);
   return std::clamp(claim, half_gradient_bytes, whole_gradient_bytes);
-}
-
-/// The node of a rank, and that node's first one.
-std::pair<const NodeEvidence*, std::int64_t> place_of_rank(const TenantEvidence& tenant, std::int64_t rank) {
-  std::int64_t first = 0;
-  for (const auto& node : tenant.nodes) {
-    if (rank < first + node.ranks) { return {&node, first}; }
-    first += node.ranks;
-  }
-  return {nullptr, first};
-}
-
-void check_rank(const TrialEvidence& trial, const TenantEvidence& tenant, std::size_t index,
-                std::vector<std::string>& reasons) {
-  const auto& rank = tenant.ranks[index];
-  const auto label = fmt::format("{} rank {}", tenant.name, index);
-  if (!rank.hello || !rank.ready || !rank.result) {
-    reasons.push_back(label + " did not report");
-    return;
-  }
-  const auto& hello = *rank.hello;
-  const auto number = static_cast<std::int64_t>(index);
-  const auto [node, first] = place_of_rank(tenant, number);
-  const auto expect = [&](const char* field, std::int64_t seen, std::int64_t wanted) {
-    if (seen != wanted) {
-      reasons.push_back(fmt::format("{} says {} {} where {} was planned", label, field, seen, wanted));
-    }
-  };
-  expect("rank", hello.rank, number);
-  expect("size", hello.size, static_cast<std::int64_t>(tenant.ranks.size()));
-  expect("local_rank", hello.local_rank, number - first);
-  const auto planned = node == nullptr           ? "no node"
-                       : node->host_name.empty() ? node->hostname
-                                                 : node->host_name;
-  if (hello.hostname != planned) {
-    reasons.push_back(fmt::format("{} ran on {} where {} was planned", label, printable(hello.hostname),
-                                  printable(planned)));
-  }
-  if (rank.result->parameters_hash == rank.ready->parameters_hash) {
-    reasons.push_back(label + " did not change its parameters");
-  }
-  for (const auto& window : rank.samples) {
-    if (!window.loss || !std::isfinite(*window.loss)) {
-      reasons.push_back(label + " has no finite loss");
-      break;
-    }
-  }
-  for (const auto& doubt :
-       throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns, trial.standstill_seconds)) {
-    reasons.push_back(fmt::format("{} {}", label, doubt));
-  }
 }
 
 /// Adds the findings of the rules whose severity makes a trial invalid, or of the others.
@@ -105,40 +50,8 @@ std::int64_t all_reduce_bytes_per_node(std::int64_t nodes, std::int64_t steps, s
   return nodes < 2 ? 0 : steps * (2 * (nodes - 1) * gradient_bytes / nodes);
 }
 
-std::vector<std::string> invalid_reasons(const TrialEvidence& trial,
-                                         const std::set<std::string>& host_boot_ids) {
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial) {
   std::vector<std::string> reasons;
-  std::set<std::string> guest_boots;
-  for (const auto& tenant : trial.tenants) {
-    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) { check_rank(trial, tenant, r, reasons); }
-    for (const auto& doubt : tenant.job_doubts) {
-      reasons.push_back(fmt::format("{}: {}", tenant.name, doubt));
-    }
-    std::set<std::string> before, after;
-    for (const auto& rank : tenant.ranks) {
-      if (rank.ready) { before.insert(rank.ready->parameters_hash); }
-      if (rank.result) { after.insert(rank.result->parameters_hash.value_or("")); }
-    }
-    if (before.size() > 1 || after.size() > 1) {
-      reasons.push_back(tenant.name + ": its ranks hold different parameters");
-    }
-    if (tenant.network_bytes_measured.value_or(0) < tenant.network_bytes_required) {
-      reasons.push_back(tenant.network_bytes_measured
-                            ? fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
-                                          tenant.name, *tenant.network_bytes_measured,
-                                          tenant.network_bytes_required)
-                            : tenant.name + ": what its network carried could not be read");
-    }
-    for (const auto& node : tenant.nodes) {
-      if (!node.has_own_kernel) { continue; }
-      if (node.boot_id.empty() || host_boot_ids.contains(node.boot_id)) {
-        reasons.push_back(fmt::format("{} {} has no boot id of its own", tenant.name, node.hostname));
-      } else if (!guest_boots.insert(node.boot_id).second) {
-        reasons.push_back(
-            fmt::format("{} {} shares its boot id with another VM", tenant.name, node.hostname));
-      }
-    }
-  }
   add_findings(trial, true, reasons);
   return reasons;
 }

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -9,12 +8,8 @@
 
 namespace virtrain::harness {
 
-/// Why a trial that ran to its end must not be compared; empty if it may. Each check looks at what really
-/// happened: rank, size and host names as seen from inside, parameters that changed and are equal on all
-/// ranks, a finite loss, a speed that fits its samples and our clock, the bytes the network must have
-/// carried, guests that are not the host, and what validity_rules() say of its devices.
-std::vector<std::string> invalid_reasons(const TrialEvidence& trial,
-                                         const std::set<std::string>& host_boot_ids);
+/// Why a trial that ran to its end must not be compared, each with the id of its rule; empty if it may.
+std::vector<std::string> invalid_reasons(const TrialEvidence& trial);
 /// Findings that do not make the trial invalid.
 std::vector<std::string> remarks(const TrialEvidence& trial);
 

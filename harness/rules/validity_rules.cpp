@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <set>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "harness/rules/throughput_check.h"
 #include "vmctl/api/device.h"
 
 namespace virtrain::harness {
@@ -56,6 +59,139 @@ Words each_node(const TrialEvidence& trial, Judge&& judge) {
     for (const auto& node : tenant.nodes) {
       if (const std::string words = judge(node); !words.empty()) {
         found.push_back(fmt::format("{} {}: {}", tenant.name, node.hostname, words));
+      }
+    }
+  }
+  return found;
+}
+
+/// The node of a rank, and that node's first one.
+std::pair<const NodeEvidence*, std::int64_t> place_of_rank(const TenantEvidence& tenant, std::int64_t rank) {
+  std::int64_t first = 0;
+  for (const auto& node : tenant.nodes) {
+    if (rank < first + node.ranks) { return {&node, first}; }
+    first += node.ranks;
+  }
+  return {nullptr, first};
+}
+
+bool has_reported(const RankState& rank) {
+  return rank.hello && rank.ready && rank.result;
+}
+
+Words differences_from_plan(const TenantEvidence& tenant, std::size_t index) {
+  const auto& rank = tenant.ranks[index];
+  if (!has_reported(rank)) { return {"did not report"}; }
+  Words wrong;
+  const auto number = static_cast<std::int64_t>(index);
+  const auto [node, first] = place_of_rank(tenant, number);
+  const auto expect = [&wrong](const char* field, std::int64_t seen, std::int64_t wanted) {
+    if (seen != wanted) {
+      wrong.push_back(fmt::format("says {} {} where {} was planned", field, seen, wanted));
+    }
+  };
+  expect("rank", rank.hello->rank, number);
+  expect("size", rank.hello->size, static_cast<std::int64_t>(tenant.ranks.size()));
+  expect("local_rank", rank.hello->local_rank, number - first);
+  const auto planned = node == nullptr           ? "no node"
+                       : node->host_name.empty() ? node->hostname
+                                                 : node->host_name;
+  if (rank.hello->hostname != planned) {
+    wrong.push_back(
+        fmt::format("ran on {} where {} was planned", printable(rank.hello->hostname), printable(planned)));
+  }
+  return wrong;
+}
+
+/// Calls `judge` with each tenant and the number of each of its ranks; what it says goes on after the rank's
+/// name.
+template <typename Judge>
+Words each_place(const TrialEvidence& trial, Judge&& judge) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
+      for (const auto& words : judge(tenant, r)) {
+        found.push_back(fmt::format("{} rank {} {}", tenant.name, r, words));
+      }
+    }
+  }
+  return found;
+}
+
+Words ranks_were_as_planned(const TrialEvidence& trial) {
+  return each_place(trial, differences_from_plan);
+}
+
+Words losses_were_finite(const TrialEvidence& trial) {
+  return each_place(trial, [](const TenantEvidence& tenant, std::size_t r) -> Words {
+    const auto& rank = tenant.ranks[r];
+    const bool is_finite = std::ranges::all_of(rank.samples, [](const RankState::Window& window) {
+      return window.loss && std::isfinite(*window.loss);
+    });
+    return !has_reported(rank) || is_finite ? Words{} : Words{"has no finite loss"};
+  });
+}
+
+Words rates_fit_samples(const TrialEvidence& trial) {
+  return each_place(trial, [&trial](const TenantEvidence& tenant, std::size_t r) -> Words {
+    const auto& rank = tenant.ranks[r];
+    if (!has_reported(rank)) { return {}; }
+    return throughput_doubts(rank, tenant.images_per_rank, tenant.released_ns, trial.standstill_seconds);
+  });
+}
+
+Words parameters_were_trained(const TrialEvidence& trial) {
+  auto found = each_place(trial, [](const TenantEvidence& tenant, std::size_t r) -> Words {
+    const auto& rank = tenant.ranks[r];
+    const bool is_same = has_reported(rank) && rank.result->parameters_hash == rank.ready->parameters_hash;
+    return is_same ? Words{"did not change its parameters"} : Words{};
+  });
+  for (const auto& tenant : trial.tenants) {
+    std::set<std::string> before, after;
+    for (const auto& rank : tenant.ranks) {
+      if (rank.ready) { before.insert(rank.ready->parameters_hash); }
+      if (rank.result) { after.insert(rank.result->parameters_hash.value_or("")); }
+    }
+    if (before.size() > 1 || after.size() > 1) {
+      found.push_back(tenant.name + ": its ranks hold different parameters");
+    }
+  }
+  return found;
+}
+
+Words jobs_are_believed(const TrialEvidence& trial) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& doubt : tenant.job_doubts) {
+      found.push_back(fmt::format("{}: {}", tenant.name, doubt));
+    }
+  }
+  return found;
+}
+
+Words networks_carried_gradients(const TrialEvidence& trial) {
+  Words found;
+  for (const auto& tenant : trial.tenants) {
+    const auto& measured = tenant.network_bytes_measured;
+    if (measured.value_or(0) >= tenant.network_bytes_required) { continue; }
+    found.push_back(measured ? fmt::format("{}: its network carried {} bytes a node, the all-reduces need {}",
+                                           tenant.name, *measured, tenant.network_bytes_required)
+                             : tenant.name + ": what its network carried could not be read");
+  }
+  return found;
+}
+
+Words guests_had_own_kernels(const TrialEvidence& trial) {
+  Words found;
+  std::set<std::string> boots;
+  for (const auto& tenant : trial.tenants) {
+    for (const auto& node : tenant.nodes) {
+      if (!node.has_own_kernel) { continue; }
+      const auto label = tenant.name + " " + node.hostname;
+      if (node.boot_id.empty() || trial.host_boot_ids.contains(node.boot_id)) {
+        found.push_back(label + " has no boot id of its own");
+      } else if (!boots.insert(node.boot_id).second) {
+        found.push_back(label + " shares its boot id with another VM");
       }
     }
   }
@@ -332,7 +468,27 @@ Words aggressors_kept_their_level(const TrialEvidence& trial) {
 constexpr const char* when_gpus = "a rank reports its GPU";
 constexpr const char* when_tenants_have_devices = "several tenants have devices";
 
+constexpr const char* when_it_trains = "a tenant runs our trainer";
+
 constexpr std::array rules = {
+    ValidityRule{"RNK-1", Severity::invalidates, "each rank reported, from the place that was planned for it",
+                 when_it_trains, ranks_were_as_planned},
+    ValidityRule{"RNK-2", Severity::invalidates, "each rank's loss was finite", when_it_trains,
+                 losses_were_finite},
+    ValidityRule{"RNK-3", Severity::invalidates,
+                 "training changed the parameters, and a tenant's ranks held equal ones", when_it_trains,
+                 parameters_were_trained},
+    ValidityRule{"RNK-4", Severity::invalidates,
+                 "each rank's speed fits its samples, the images that were planned and the host's clock",
+                 when_it_trains, rates_fit_samples},
+    ValidityRule{"JOB-1", Severity::invalidates, "the figures of a tenant's own command are believable",
+                 "a tenant runs a command (workload.command)", jobs_are_believed},
+    ValidityRule{"NET-4", Severity::invalidates,
+                 "a tenant's network carried the bytes that its all-reduces need",
+                 "a tenant trains on several nodes without an RDMA adapter", networks_carried_gradients},
+    ValidityRule{"VM-1", Severity::invalidates,
+                 "each VM ran a kernel of its own, neither the host's nor another VM's", "a trial has VMs",
+                 guests_had_own_kernels},
     ValidityRule{"ACS-1", Severity::invalidates, "ACS was on above the tenants' devices from start to end",
                  when_tenants_have_devices, acs_was_on},
     ValidityRule{"IOM-3", Severity::invalidates, "interrupts were remapped from start to end",

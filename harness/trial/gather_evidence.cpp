@@ -76,6 +76,7 @@ TrialEvidence gather_evidence(LiveTrial& trial) {
     if (tenant.stress) { evidence.aggressors = tenant.stress->evidence(begin_ns, end_ns); }
   }
   evidence.hosts = trial.watched;
+  evidence.host_boot_ids = trial.context.boot_ids;
   evidence.standstill_seconds = static_cast<double>(trial.longest_standstill_ns) * 1e-9;
   return evidence;
 }

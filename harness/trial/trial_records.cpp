@@ -306,7 +306,7 @@ void store_results(LiveTrial& trial) {
     trial.context.store.save_tenant(trial.row, tenant.record);
   }
   for (const auto& remark : remarks(evidence)) { trial.context.event(trial.row, "collect", remark); }
-  trial.invalid = join(invalid_reasons(evidence, trial.context.boot_ids), "; ");
+  trial.invalid = join(invalid_reasons(evidence), "; ");
   std::optional<results::Throughput> throughput;
   if (trial.throughput > 0) { throughput = {trial.throughput, trial.placement.tenants[0].unit()}; }
   trial.context.store.finish_trial(trial.row,

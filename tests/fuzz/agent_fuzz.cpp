@@ -289,8 +289,9 @@ void judge(const Trial& trial, const TenantPlacement& placed) {
   seen.ranks = trial.job->ranks();
   seen.images_per_rank = placed.workload.images_per_rank();
   seen.released_ns = trial.job->released_ns();
-  for (const auto& reason : invalid_reasons({{seen}}, {"host"})) { check(printable(reason) == reason); }
-  remarks({{seen}});
+  const TrialEvidence evidence{.tenants = {seen}, .host_boot_ids = {"host"}};
+  for (const auto& reason : invalid_reasons(evidence)) { check(printable(reason) == reason); }
+  remarks(evidence);
 }
 
 }  // namespace

@@ -29,15 +29,31 @@ json good_gpu(const char* virtualization) {
           {"fabric_state", "completed"}};
 }
 
-RankState rank_on(const char* virtualization) {
+/// The only rank of a tenant, which trained on "host" as it was planned, and says `more` in its hello and its
+/// result.
+RankState rank_that_says(const std::string& host, json in_hello, json in_result) {
+  in_hello.update({{"rank", 0}, {"size", 1}, {"local_rank", 0}, {"hostname", host}});
+  in_result.update({{"images_per_second", 10}, {"parameters_hash", "after"}});
   RankState rank;
-  rank.hello = said<protocol::Hello>({{"gpu", good_gpu(virtualization)}});
-  rank.result = said<protocol::Result>({{"gpu", good_gpu(virtualization)},
-                                        {"steps", 80},
-                                        {"warmup_steps", 20},
-                                        {"skipped_steps", 5},
-                                        {"steady_state", {{"level", true}, {"not_level", json::array()}}}});
+  rank.hello = said<protocol::Hello>(in_hello);
+  rank.ready = said<protocol::Ready>({{"parameters_hash", "before"}});
+  rank.result = said<protocol::Result>(in_result);
+  RankState::Window window;
+  window.loss = 7.0;
+  window.images = 1;
+  window.seconds = 0.1;
+  rank.samples = {window};
   return rank;
+}
+
+RankState rank_on(const std::string& host, const char* virtualization) {
+  const auto gpu = good_gpu(virtualization);
+  return rank_that_says(host, {{"gpu", gpu}},
+                        {{"gpu", gpu},
+                         {"steps", 80},
+                         {"warmup_steps", 20},
+                         {"skipped_steps", 5},
+                         {"steady_state", {{"level", true}, {"not_level", json::array()}}}});
 }
 
 /// Two tenants of one VM each, the first with a whole GPU, the second with a vGPU.
@@ -46,7 +62,8 @@ TrialEvidence good() {
   for (const auto* name : {"a", "b"}) {
     TenantEvidence tenant;
     tenant.name = name;
-    NodeEvidence node{std::string("t-") + name, "boot", true};
+    tenant.images_per_rank = 1;
+    NodeEvidence node{std::string("t-") + name, std::string("boot-") + name, true};
     node.devices = 2;
     node.core_numa_nodes = {0, 0, 1, 1};
     node.memory_numa_node = 1;
@@ -54,7 +71,7 @@ TrialEvidence good() {
     node.guest_gpu_numa_nodes = {0, 1};
     node.wall_clock_offset_ns = -49'000'000;
     tenant.nodes = {node};
-    tenant.ranks = {rank_on(trial.tenants.empty() ? "passthrough" : "vgpu")};
+    tenant.ranks = {rank_on(node.hostname, trial.tenants.empty() ? "passthrough" : "vgpu")};
     tenant.transports_planned = {{"0-1", "P2P"}};
     tenant.transports_seen = {{"0-1", "P2P/IPC"}, {"0-2", "SHM"}};
     trial.tenants.push_back(tenant);
@@ -78,6 +95,18 @@ struct Row {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
+      {"RNK-1", [](Trial t) { t.tenants[0].ranks[0].ready.reset(); }, "a rank 0 did not report"},
+      {"RNK-2", [](Trial t) { t.tenants[1].ranks[0].samples[0].loss.reset(); },
+       "b rank 0 has no finite loss"},
+      {"RNK-3", [](Trial t) { t.tenants[0].ranks[0].result->parameters_hash = "before"; },
+       "a rank 0 did not change its parameters"},
+      {"RNK-4", [](Trial t) { t.tenants[0].ranks[0].result->images_per_second = 1e308; },
+       "a rank 0 says 1e+308 images/s where its samples show 10"},
+      {"JOB-1", [](Trial t) { t.tenants[0].job_doubts = {"its figures came in one burst"}; },
+       "a: its figures came in one burst"},
+      {"NET-4", [](Trial t) { t.tenants[0].network_bytes_required = 1; },
+       "a: its network carried 0 bytes a node, the all-reduces need 1"},
+      {"VM-1", [](Trial t) { t.host_boot_ids = {"boot-b"}; }, "b t-b has no boot id of its own"},
       {"ACS-1", [](Trial t) { t.hosts[""].acs_gaps = {"0000:16:02.0 without RR"}; },
        "tenants' devices reach each other past the IOMMU: bridge 0000:16:02.0 without RR"},
       {"IOM-3", [](Trial t) { t.hosts[""].unsafe_interrupts = true; },
@@ -221,7 +250,7 @@ TEST_CASE("what makes a trial invalid, and what is only noted") {
     const std::set<std::string> notes{"NUM-2", "TIME-1", "WARM-1", "NVML-1", "STEP-1"};
     const bool noted = notes.contains(row.id);
     CHECK(remarks(trial).size() == (noted ? 1 : 0));
-    const auto reasons = invalid_reasons(trial, {"host"});
+    const auto reasons = invalid_reasons(trial);
     CHECK(std::count(reasons.begin(), reasons.end(), std::string(row.id) + ": " + row.words) ==
           (noted ? 0 : 1));
   }
@@ -231,9 +260,8 @@ TEST_CASE("without devices no rule has anything to say") {
   TrialEvidence trial = good();
   trial.hosts = {};
   for (auto& tenant : trial.tenants) {
-    tenant.nodes = {{"t", "boot", true}};
-    tenant.ranks[0].hello = protocol::Hello{};
-    tenant.ranks[0].result = protocol::Result{.images_per_second = 1};
+    tenant.nodes = {{"t", "boot-" + tenant.name, true}};
+    tenant.ranks = {rank_that_says("t", json::object(), json::object())};
     tenant.transports_seen.clear();
   }
   CHECK(found_in(trial).empty());
@@ -242,8 +270,8 @@ TEST_CASE("without devices no rule has anything to say") {
 TEST_CASE("skipped steps are judged only where they are counted") {
   const auto words_for = [](const json& skipped, const json& steps) {
     TrialEvidence trial = good();
-    trial.tenants[0].ranks[0].result =
-        said<protocol::Result>({{"skipped_steps", skipped}, {"steps", steps}, {"warmup_steps", 20}});
+    trial.tenants[0].ranks = {rank_that_says(
+        "t-a", json::object(), {{"skipped_steps", skipped}, {"steps", steps}, {"warmup_steps", 20}})};
     return found_in(trial).size();
   };
   CHECK(words_for(100, 80) == 1);

@@ -11,7 +11,6 @@ using namespace virtrain::harness;
 namespace {
 
 const std::string host_boot = "host-boot";
-const std::set<std::string> host_boots{host_boot};
 
 /// Two tenants that did everything right: two VMs of two ranks, and one VM of one.
 std::vector<TenantEvidence> good_tenants() {
@@ -46,12 +45,16 @@ std::vector<TenantEvidence> good_tenants() {
   return tenants;
 }
 
+std::vector<std::string> reasons_of(const std::vector<TenantEvidence>& tenants) {
+  return invalid_reasons({.tenants = tenants, .host_boot_ids = {host_boot}});
+}
+
 /// The one reason of a trial that is right but for one change.
 template <typename Change>
 std::string only_reason(Change change) {
   auto tenants = good_tenants();
   change(tenants);
-  const auto reasons = invalid_reasons({tenants}, host_boots);
+  const auto reasons = reasons_of(tenants);
   CHECK(reasons.size() == 1);
   return reasons.empty() ? "(valid)" : reasons[0];
 }
@@ -79,45 +82,46 @@ std::vector<RankState> said_by_ranks(const nlohmann::json& bytes) {
 }  // namespace
 
 TEST_CASE("a trial that did everything right is valid") {
-  CHECK(invalid_reasons({good_tenants()}, host_boots).empty());
+  CHECK(reasons_of(good_tenants()).empty());
 }
 
 TEST_CASE("each reason stands alone") {
-  CHECK(only_reason([](Tenants t) { t[0].ranks[2].result.reset(); }) == "a rank 2 did not report");
-  CHECK(only_reason([](Tenants t) { t[0].ranks[3].hello.reset(); }) == "a rank 3 did not report");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[2].result.reset(); }) == "RNK-1: a rank 2 did not report");
+  CHECK(only_reason([](Tenants t) { t[0].ranks[3].hello.reset(); }) == "RNK-1: a rank 3 did not report");
   CHECK(only_reason([](Tenants t) { t[0].ranks[1].hello->rank = 0; }) ==
-        "a rank 1 says rank 0 where 1 was planned");
+        "RNK-1: a rank 1 says rank 0 where 1 was planned");
   CHECK(only_reason([](Tenants t) { t[0].ranks[1].hello->size = 1; }) ==
-        "a rank 1 says size 1 where 4 was planned");
+        "RNK-1: a rank 1 says size 1 where 4 was planned");
   CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->local_rank = 2; }) ==
-        "a rank 2 says local_rank 2 where 0 was planned");
+        "RNK-1: a rank 2 says local_rank 2 where 0 was planned");
   CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->hostname = "t1n1"; }) ==
-        "a rank 2 ran on t1n1 where t1n2 was planned");
+        "RNK-1: a rank 2 ran on t1n1 where t1n2 was planned");
   CHECK(only_reason([](Tenants t) { t[1].ranks[0].result->parameters_hash = "before"; }) ==
-        "b rank 0 did not change its parameters");
+        "RNK-3: b rank 0 did not change its parameters");
   CHECK(only_reason([](Tenants t) { t[0].ranks[3].result->parameters_hash = "else"; }) ==
-        "a: its ranks hold different parameters");
+        "RNK-3: a: its ranks hold different parameters");
   CHECK(only_reason([](Tenants t) { t[0].ranks[3].ready->parameters_hash = "else"; }) ==
-        "a: its ranks hold different parameters");
+        "RNK-3: a: its ranks hold different parameters");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[1].loss = std::nan(""); }) ==
-        "a rank 0 has no finite loss");
+        "RNK-2: a rank 0 has no finite loss");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss = INFINITY; }) ==
-        "a rank 0 has no finite loss");
+        "RNK-2: a rank 0 has no finite loss");
   CHECK(only_reason([](Tenants t) { t[0].ranks[0].samples[0].loss.reset(); }) ==
-        "a rank 0 has no finite loss");
+        "RNK-2: a rank 0 has no finite loss");
   CHECK(only_reason([](Tenants t) { t[0].ranks[2].result->images_per_second = 1e308; }) ==
-        "a rank 2 says 1e+308 images/s where its samples show 10");
+        "RNK-4: a rank 2 says 1e+308 images/s where its samples show 10");
   CHECK(only_reason([](Tenants t) { t[0].ranks[2].hello->hostname = "\x1b[2J"; }) ==
-        "a rank 2 ran on \uFFFD[2J where t1n2 was planned");
+        "RNK-1: a rank 2 ran on \uFFFD[2J where t1n2 was planned");
   CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured.reset(); }) ==
-        "a: what its network carried could not be read");
+        "NET-4: a: what its network carried could not be read");
   CHECK(only_reason([](Tenants t) { t[0].network_bytes_measured = 999; }) ==
-        "a: its network carried 999 bytes a node, the all-reduces need 1000");
+        "NET-4: a: its network carried 999 bytes a node, the all-reduces need 1000");
   CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = host_boot; }) ==
-        "a t1n2 has no boot id of its own");
-  CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = ""; }) == "a t1n2 has no boot id of its own");
+        "VM-1: a t1n2 has no boot id of its own");
+  CHECK(only_reason([](Tenants t) { t[0].nodes[1].boot_id = ""; }) ==
+        "VM-1: a t1n2 has no boot id of its own");
   CHECK(only_reason([](Tenants t) { t[1].nodes[0].boot_id = "boot-1"; }) ==
-        "b t2n1 shares its boot id with another VM");
+        "VM-1: b t2n1 shares its boot id with another VM");
 }
 
 TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
@@ -125,7 +129,7 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
   for (auto& tenant : tenants) {
     for (auto& node : tenant.nodes) { node.has_own_kernel = false, node.boot_id = host_boot; }
   }
-  CHECK(invalid_reasons({tenants}, host_boots).empty());
+  CHECK(reasons_of(tenants).empty());
   // One slice with three ranks on a host, and one with a single rank on another.
   const std::vector<std::string> hosts{"the-host", "the-host", "the-host", "the-other"};
   tenants[0].nodes[0].ranks = 3, tenants[0].nodes[1].ranks = 1;
@@ -134,10 +138,10 @@ TEST_CASE("bare metal has the host's boot id, and shared bare metal its name") {
     tenants[0].ranks[r].hello->hostname = hosts[r];
     tenants[0].ranks[r].hello->local_rank = r % 3;
   }
-  CHECK(invalid_reasons({tenants}, host_boots).empty());
+  CHECK(reasons_of(tenants).empty());
   tenants[0].ranks[3].hello->hostname = "the-host";
-  CHECK(invalid_reasons({tenants}, host_boots) ==
-        std::vector<std::string>{"a rank 3 ran on the-host where the-other was planned"});
+  CHECK(reasons_of(tenants) ==
+        std::vector<std::string>{"RNK-1: a rank 3 ran on the-host where the-other was planned"});
 }
 
 TEST_CASE("bytes that all-reduces must move") {
@@ -158,7 +162,7 @@ TEST_CASE("gradients in two bytes need half the network, which must have carried
     tenants[0].network_bytes_required =
         all_reduce_bytes_per_node(2, steps, gradient_bytes_per_step(trains_in(Precision::fp16), half));
     tenants[0].network_bytes_measured = carried;
-    return invalid_reasons({tenants}, host_boots);
+    return reasons_of(tenants);
   };
   CHECK(judged(steps * (half_bytes + 106'240)).empty());
   for (const std::int64_t carried :
