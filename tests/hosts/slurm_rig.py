@@ -188,6 +188,22 @@ def in_node(name):
     return ["nsenter", f"--target={SLURMDS[name]}", "--mount", "--uts", "--net", "--"]
 
 
+def plant_gpus(name, tree):
+    """Puts the PCI devices of a recorded host in place of a node's own, and what NVIDIA's driver says of its GPUs: the first are
+    the files of gres.conf by their number. They stay until take_gpus()."""
+    script = r"""
+        mount -t tmpfs virtrain-gpus /proc/driver && cp -a "$0/proc/driver/." /proc/driver &&
+        mount -t tmpfs virtrain-gpus /sys/bus/pci && mkdir /sys/bus/pci/devices && cp -a "$0/sys/devices" /sys/bus/pci/of &&
+        for link in "$0"/sys/bus/pci/devices/*; do
+          ln -s "../of/$(readlink "$link" | sed 's|^.*devices/||')" /sys/bus/pci/devices/ || exit
+        done"""
+    sh(*in_node(name), "sh", "-c", script, tree)
+
+
+def take_gpus(name):
+    sh(*in_node(name), "umount", "/proc/driver", "/sys/bus/pci")
+
+
 def exit_as(status):
     code = os.waitstatus_to_exitcode(status)
     os._exit(code if code >= 0 else 128 - code)

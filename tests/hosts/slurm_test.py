@@ -18,6 +18,7 @@ import slurm_rig
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 VIRTRAIN = str(BUILD / "virtrain")
+RECORDED = pathlib.Path(__file__).parents[1] / "data"
 SCRATCH = pathlib.Path("/run/test")  # the rig's own
 MODE_OF_USERS_SOCKET = 0o666
 
@@ -116,6 +117,30 @@ class Slurm(unittest.TestCase):
         # Of one node's job it takes the variables for options, which would be wrong as well.
         done = virtrain("doctor", "--slurm", "-N1 -n1 --gpus=2 --gpus-per-task=2 --hint=nomultithread --mem-per-cpu=50", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_only_the_gpus_of_the_job(self):
+        slurm_rig.plant_gpus("n1", RECORDED / "r750xa")
+        self.addCleanup(slurm_rig.take_gpus, "n1")
+        file = scenario("gpus", devices={"kind": "passthrough"},
+                        workload={"backend": "cuda", "batch_size": 2}, guest={"vcpus": 1, "memory": "512MiB"},
+                        cases=[{"name": "one", "tenants": [{"nodes": 1, "gpus_per_node": 1}]}])
+        first, second = "0000:17:00.0", "0000:31:00.0"  # minors 0 and 1
+        plan = ["plan", file, "--slurm", "-w n1 -N1 --gpus-per-node=1"]
+        done = virtrain(*plan)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(first, done.stdout)
+        self.assertNotIn(second, done.stdout)
+        with subprocess.Popen(["salloc", "-Q", "-w", "n1", "-N1", "-n1", "--gpus-per-node=1", "sleep", "60"]) as holder:
+            wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
+            done = virtrain(*plan, busy=True)
+            none = virtrain("plan", file, "--slurm", "-w n1 -N1", busy=True)
+            holder.kill()
+            subprocess.run(["scancel", "-u", "root"], check=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(second, done.stdout)
+        self.assertNotIn(first, done.stdout)
+        self.assertEqual(none.returncode, 4, none.stdout)
+        self.assertIn("does not have this GPU of n1, /dev/nvidia0 (ask for more with --gpus-per-node)", none.stderr)
 
     def test_busy_nodes(self):
         wait_for_idle_nodes()
