@@ -12,7 +12,7 @@
 #include "common/text/text.h"
 #include "harness/experiment/pair_looks.h"
 #include "harness/plan/node_group.h"
-#include "harness/security/probe_nodes.h"
+#include "harness/security/searched_nodes.h"
 #include "harness/security/security_run.h"
 #include "harness/trial/trial_run.h"
 
@@ -41,7 +41,7 @@ class Runner {
   asio::awaitable<std::exception_ptr> attempt(TrialRun& trial, const PlannedTrial& planned, LiveNodes& nodes,
                                               std::int64_t row, bool nodes_are_up);
   asio::awaitable<void> tear_down(std::unique_ptr<LiveNodes>& nodes, std::optional<std::int64_t> row);
-  asio::awaitable<void> probe_security(ExperimentOutcome& outcome);
+  asio::awaitable<void> search_for_leaks(ExperimentOutcome& outcome);
   void flush_after_failure(TrialRun& trial);
   bool may_keep_nodes(const PlannedTrial& planned) const;
   bool is_not_needed(const PlannedTrial& planned, ExperimentOutcome& outcome);
@@ -321,7 +321,7 @@ bool Runner::is_of_case(std::size_t placement, const PlannedTrial& planned) cons
 }
 
 /// On nodes of their own, when the trials' are gone.
-asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
+asio::awaitable<void> Runner::search_for_leaks(ExperimentOutcome& outcome) {
   if (context_.plan.security.empty() || context_.stop.requested() || has_failed_fast(outcome)) { co_return; }
   double estimate = 0;
   for (const auto& arm : context_.plan.security) { estimate += arm.lacks.empty() ? arm.estimate_seconds : 0; }
@@ -334,7 +334,7 @@ asio::awaitable<void> Runner::probe_security(ExperimentOutcome& outcome) {
   };
   const auto failed = co_await run_security(context_, options_.security);
   outcome.failed += failed;
-  if (failed > 0 && outcome.first_failure.empty()) { outcome.first_failure = "security probes failed"; }
+  if (failed > 0 && outcome.first_failure.empty()) { outcome.first_failure = "leak searches failed"; }
 }
 
 asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
@@ -358,7 +358,7 @@ asio::awaitable<void> Runner::run(ExperimentOutcome& outcome) {
   }
   if (!failure) {
     try {
-      co_await probe_security(outcome);
+      co_await search_for_leaks(outcome);
     } catch (...) { failure = std::current_exception(); }
   }
   for (const auto& left : co_await end_lending()) {

@@ -39,7 +39,7 @@ int judge_probes(const results::ProbeStudy& study) {
   return std::ranges::any_of(study.figures, is_undecided) ? exit_no_verdict : 0;
 }
 
-int judge_security(const std::vector<results::SecurityProbe>& probes) {
+int judge_security(const std::vector<results::LeakSearch>& probes) {
   const auto any = [&](LeakResult result) {
     const std::string_view word = to_string(result);
     return std::ranges::any_of(probes, [&](const auto& one) { return one.result == word; });

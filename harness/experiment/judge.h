@@ -23,9 +23,9 @@ int judge(const ExperimentOutcome& outcome, const std::vector<results::CaseCompa
 int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
 /// The same of micro-benchmarks, figure by figure.
 int judge_probes(const results::ProbeStudy& study);
-/// Exit status of security probes: exit_worse where something leaked, exit_no_verdict where one was
+/// Exit status of leak searches: exit_worse where something leaked, exit_no_verdict where one was
 /// inconclusive, else 0.
-int judge_security(const std::vector<results::SecurityProbe>& probes);
+int judge_security(const std::vector<results::LeakSearch>& probes);
 
 /// An error of what follows the begin of an experiment. Never busy: that would say that nothing was done, and
 /// ask for another run.

@@ -262,7 +262,7 @@ void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
   if (!any && first) { throw Error(*first); }
   if (plan.security.empty()) {
     throw Error("run " + scenario.name, ErrorCode::host_unable,
-                "security probes need arm bare_metal or vm, which the scenario does not have");
+                "leak searches need arm bare_metal or vm, which the scenario does not have");
   }
 }
 

@@ -31,7 +31,7 @@ vmctl::HostMode choose_mode(const std::vector<NamedHost>& hosts, std::optional<v
 void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost>& rooms,
                  const Scenario& scenario, const Plan& plan, vmctl::HostMode mode);
 
-/// For security probes, which go by base: what the host cannot do is noted in the plan. Throws
+/// For leak searches, which go by base: what the host cannot do is noted in the plan. Throws
 /// Error(host_unable) where it can do none.
 void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
                                const vmctl::Inventory& inventory, vmctl::HostMode mode, Plan& plan);

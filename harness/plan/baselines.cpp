@@ -110,7 +110,7 @@ std::vector<std::string> caveats(const Scenario& scenario) {
   }
   if (scenario.security && scenario.devices.kind != DeviceKind::none && has_arm(scenario, arm_vm)) {
     words.emplace_back(
-        "security probes overwrite the memory of one of the devices; a disk that holds data is left alone "
+        "leak searches overwrite the memory of one of the devices; a disk that holds data is left alone "
         "unless devices.between_tenants erases it");
   }
   return words;

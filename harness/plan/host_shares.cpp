@@ -85,7 +85,7 @@ std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
         "isolation measures neighbours that share parts of one host (give one host: --hosts NAME)");
   }
   if (scenario.security) {
-    problems.emplace_back("security probes are of one host (give one host: --hosts NAME)");
+    problems.emplace_back("leak searches are of one host (give one host: --hosts NAME)");
   }
   const auto is_bridge = [](const ListedHost& host) {
     return host.network.kind == vmctl::HostNetworkKind::bridge;

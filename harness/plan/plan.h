@@ -29,7 +29,7 @@ struct PlannedTrial {
   SecondsRange likely = {};  ///< of the same
 };
 
-/// Security probes of one base of the scenario's arms, on nodes of their own after the trials.
+/// Leak searches of one base of the scenario's arms, on nodes of their own after the trials.
 struct SecurityArm {
   std::string arm, base;
   std::size_t placement = 0;

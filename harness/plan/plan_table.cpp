@@ -183,7 +183,7 @@ std::string table_of_trials(const Plan& plan) {
   return out;
 }
 
-/// Security probes, which come after the trials.
+/// Leak searches, which come after the trials.
 std::string table_of_security(const Plan& plan) {
   std::string out;
   for (const auto& one : plan.security) {
@@ -195,7 +195,7 @@ std::string table_of_security(const Plan& plan) {
     if (one.device_placement) { line(*one.device_placement, tenants_of_device); }
     if (one.peer_placement) { line(*one.peer_placement, plan.placements[*one.peer_placement].nodes()); }
   }
-  return out.empty() ? out : "\nsecurity probes, after the trials\n" + out;
+  return out.empty() ? out : "\nleak searches, after the trials\n" + out;
 }
 
 }  // namespace

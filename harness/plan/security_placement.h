@@ -16,7 +16,7 @@ inline constexpr std::int64_t tenants_of_device = 4;
 /// no class, which virtrain-canary knows by its model or tells that it does not.
 bool may_have_engine(const vmctl::PlacedDevice& device);
 
-/// Adds the nodes of security probes to the plan, small and without ranks: the same for each arm, and where
+/// Adds the nodes of leak searches to the plan, small and without ranks: the same for each arm, and where
 /// VMs get devices, one more VM with one of them, and where one of them has an engine, VMs of one or two
 /// tenants with devices at once. They measure nothing, so that they may share cores.
 void place_security(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated, Plan& plan,

@@ -233,7 +233,7 @@ struct Scenario {
   std::int64_t trial_timeout_ns = 0;
   std::optional<results::Settings> vm_vs_bare_metal;  ///< what is expected; absent: nothing is
   std::optional<Isolation> isolation;  ///< arms and cases have it already; its cases are the victims
-  bool security = false;               ///< security probes of each base of its arms, after the trials
+  bool security = false;               ///< leak searches of each base of its arms, after the trials
   /// Shuffles the arms of each two neighbouring pairs, the second in the reverse order of the first; absent:
   /// as listed, reversed in every second pair. `virtrain bisect` sets it, no file does.
   std::optional<std::int64_t> order_seed = {};

@@ -5,7 +5,7 @@
 
 #include "common/model/canary_messages.h"
 #include "common/text/canary.h"
-#include "harness/security/evidence.h"
+#include "harness/security/leak_evidence.h"
 
 // Requests to virtrain-canary in a node, and its answers. A node's answers are untrusted: read strictly, made
 // safe to show, and bounded.

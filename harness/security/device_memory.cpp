@@ -8,7 +8,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/security/node_memory.h"
-#include "harness/security/probe_nodes.h"
+#include "harness/security/searched_nodes.h"
 
 namespace virtrain::harness {
 namespace {
@@ -17,10 +17,10 @@ using vmctl::BetweenTenants;
 
 constexpr std::uint64_t all_bytes = std::uint64_t{1} << 50, control_bytes = std::uint64_t{64} << 20;
 
-class DeviceProbes {
+class DeviceSearches {
  public:
-  DeviceProbes(RunContext& context, const Placement& placement, const SecurityOptions& options,
-               std::function<void(results::SecurityProbe)> done)
+  DeviceSearches(RunContext& context, const Placement& placement, const SecurityOptions& options,
+                 std::function<void(results::LeakSearch)> done)
       : context_(context),
         placement_(placement),
         device_(placement.tenants[0].nodes[0].devices.at(0)),
@@ -42,7 +42,7 @@ class DeviceProbes {
     co_await as_tenant("search after kill -9", look_and_end);
     if (context_.stop.requested()) { co_return; }
     const auto look_last = [this](LiveNode& node) {
-      return look(node, shutdown_device_memory_probe, shut_down);
+      return look(node, shutdown_device_memory_search, shut_down);
     };
     co_await as_tenant("search after a shutdown", look_last);
   }
@@ -57,13 +57,13 @@ class DeviceProbes {
   /// One VM that gets the device, as a tenant's would in a trial of its own.
   template <typename Work>
   asio::awaitable<void> as_tenant(const char* what, Work work) {
-    if (context_.progress) { context_.progress(std::string("security probes: device memory, ") + what); }
+    if (context_.progress) { context_.progress(std::string("leak searches: device memory, ") + what); }
     const auto live = [this, &work](LiveNodes& nodes) -> asio::awaitable<void> {
       co_await lend_and_boot(context_, placement_, nodes);
       co_await work(nodes.nodes().front());
     };
     const std::string base = arm_vm;
-    const auto failure = co_await on_probe_nodes(context_, placement_, base, live);
+    const auto failure = co_await on_searched_nodes(context_, placement_, base, live);
     if (failure) { std::rethrow_exception(failure); }
   }
 
@@ -76,7 +76,7 @@ class DeviceProbes {
       lacks_ = "the guest sees no memory of the device: no NVMe namespace, no prefetchable region";
     } else if (memory.holds_data) {
       lacks_ = fmt::format(
-          "the disk {} holds data, which the probe would overwrite (between_tenants: erase allows it; or "
+          "the disk {} holds data, which the search would overwrite (between_tenants: erase allows it; or "
           "overwrite it yourself: blkdiscard --zeroout)",
           device_.grant.address);
     }
@@ -104,13 +104,13 @@ class DeviceProbes {
       }
     }
     if (!evidence.lacks.empty() || !evidence.failure.empty()) {
-      done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
+      done_(to_record(evidence, killed_run_device_memory_search, run_killed));
       co_await fill(node);
       co_return;
     }
     canary_ = options_.killed->canary;
     filled_ = options_.killed->filled;
-    co_await look(node, killed_run_device_memory_probe, run_killed);
+    co_await look(node, killed_run_device_memory_search, run_killed);
   }
 
   /// All of it, with the canary that the next tenant looks for.
@@ -131,13 +131,13 @@ class DeviceProbes {
 
   /// The canary that was its control is what the next one looks for.
   asio::awaitable<void> look_fill_and_die(LiveNode& node) {
-    co_await look(node, device_memory_probe, torn_down);
+    co_await look(node, device_memory_search, torn_down);
     co_await context_.hosts.ask(&RunHosts::kill, node.made.id);
   }
 
   /// The guest's own way out: its kernel lets go of the device, and QEMU ends by itself.
   asio::awaitable<void> look_fill_and_shut_down(LiveNode& node) {
-    co_await look(node, killed_device_memory_probe, killed);
+    co_await look(node, killed_device_memory_search, killed);
     ProcessSpec command;
     command.argv = {"sh", "-c", vmctl::power_off_command};
     ProcessEvents unheard;  // it ends with its agent
@@ -150,17 +150,17 @@ class DeviceProbes {
   void tell_lack() {
     LeakEvidence evidence;
     evidence.lacks = lacks_;
-    done_(to_record(evidence, killed_run_device_memory_probe, run_killed));
-    done_(to_record(evidence, device_memory_probe, torn_down));
-    done_(to_record(evidence, killed_device_memory_probe, killed));
-    done_(to_record(evidence, shutdown_device_memory_probe, shut_down));
+    done_(to_record(evidence, killed_run_device_memory_search, run_killed));
+    done_(to_record(evidence, device_memory_search, torn_down));
+    done_(to_record(evidence, killed_device_memory_search, killed));
+    done_(to_record(evidence, shutdown_device_memory_search, shut_down));
   }
 
   RunContext& context_;
   const Placement& placement_;
   const vmctl::PlacedDevice& device_;
   const SecurityOptions& options_;
-  std::function<void(results::SecurityProbe)> done_;
+  std::function<void(results::LeakSearch)> done_;
   std::vector<std::string> paths_;
   canary::Filled filled_;
   Canary canary_;
@@ -198,11 +198,11 @@ LeakEvidence device_evidence(const vmctl::PlacedDevice& device, const canary::Fi
   return evidence;
 }
 
-asio::awaitable<void> run_device_probes(RunContext& context, const Placement& placement,
-                                        const SecurityOptions& options,
-                                        std::function<void(results::SecurityProbe)> done) {
-  DeviceProbes probes(context, placement, options, std::move(done));
-  co_await probes.run();
+asio::awaitable<void> run_device_searches(RunContext& context, const Placement& placement,
+                                          const SecurityOptions& options,
+                                          std::function<void(results::LeakSearch)> done) {
+  DeviceSearches searches(context, placement, options, std::move(done));
+  co_await searches.run();
 }
 
 }  // namespace virtrain::harness

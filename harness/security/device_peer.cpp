@@ -7,7 +7,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "harness/security/node_memory.h"
-#include "harness/security/probe_nodes.h"
+#include "harness/security/searched_nodes.h"
 
 namespace virtrain::harness {
 namespace {
@@ -15,15 +15,15 @@ namespace {
 constexpr std::uint64_t host_page_bytes = 4096, own_search_bytes = std::uint64_t{64} << 20;
 constexpr std::int64_t engine_seconds = 60;
 
-class PeerProbe {
+class PeerSearch {
  public:
-  PeerProbe(RunContext& context, const Placement& placement) : context_(context), placement_(placement) {}
+  PeerSearch(RunContext& context, const Placement& placement) : context_(context), placement_(placement) {}
 
   asio::awaitable<LeakEvidence> run() {
-    if (context_.progress) { context_.progress("security probes: what a device reads by itself"); }
+    if (context_.progress) { context_.progress("leak searches: what a device reads by itself"); }
     const auto live = [this](LiveNodes& nodes) { return with(nodes); };
     const std::string base = arm_vm;
-    const auto failure = co_await on_probe_nodes(context_, placement_, base, live);
+    const auto failure = co_await on_searched_nodes(context_, placement_, base, live);
     co_await context_.hosts.ask_only(&vmctl::Host::remove_planted);
     if (failure) { std::rethrow_exception(failure); }
     co_return evidence_;
@@ -93,7 +93,7 @@ std::string refusal_of(const canary::PeerReads& seen) {
   return "";
 }
 
-/// The limits of the probe.
+/// The limits of the search.
 std::string limits_of(std::span<const PeerRange> ranges, bool reads_devices, bool is_gpu) {
   const bool any_device =
       std::any_of(ranges.begin(), ranges.end(), [](const auto& one) { return one.is_of_device; });
@@ -113,7 +113,7 @@ std::string limits_of(std::span<const PeerRange> ranges, bool reads_devices, boo
 
 LeakEvidence no_known_engine() {
   LeakEvidence evidence;
-  evidence.lacks = "the probe knows no DMA engine of these devices (known: NVIDIA GPUs)";
+  evidence.lacks = "the search knows no DMA engine of these devices (known: NVIDIA GPUs)";
   return evidence;
 }
 
@@ -154,9 +154,9 @@ LeakEvidence peer_evidence(const canary::PeerReads& seen, std::span<const PeerRa
   return evidence;
 }
 
-asio::awaitable<LeakEvidence> run_peer_probe(RunContext& context, const Placement& placement) {
-  PeerProbe probe(context, placement);
-  co_return co_await probe.run();
+asio::awaitable<LeakEvidence> run_peer_search(RunContext& context, const Placement& placement) {
+  PeerSearch search(context, placement);
+  co_return co_await search.run();
 }
 
 }  // namespace virtrain::harness

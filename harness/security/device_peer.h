@@ -9,14 +9,14 @@
 #include "harness/security/canary_tool.h"
 #include "harness/trial/run_context.h"
 
-// Probes of memory that a tenant's device can read and the tenant does not own: the host's, and another
+// Searches of memory that a tenant's device can read and the tenant does not own: the host's, and another
 // tenant's device's.
 
 namespace virtrain::harness {
 
-inline constexpr const char* device_peer_probe = "device_peer";
+inline constexpr const char* device_peer_search = "device_peer";
 
-/// Evidence of an arm whose devices have no engine that the probe can drive: nothing is known.
+/// Evidence of an arm whose devices have no engine that the search can drive: nothing is known.
 LeakEvidence no_known_engine();
 
 /// Memory that a device of a node is to read by itself.
@@ -37,6 +37,6 @@ LeakEvidence peer_evidence(const canary::PeerReads& seen, std::span<const PeerRa
 /// VMs of all tenants of the placement at once. The first one's first device has an engine; the second
 /// tenant, where there is one, fills the memory of its device, and this process has a canary in its own
 /// memory. `lacks`: why the node cannot program the engine. Throws what ended it early.
-asio::awaitable<LeakEvidence> run_peer_probe(RunContext& context, const Placement& placement);
+asio::awaitable<LeakEvidence> run_peer_search(RunContext& context, const Placement& placement);
 
 }  // namespace virtrain::harness

@@ -9,7 +9,7 @@
 
 namespace virtrain::harness {
 
-inline constexpr const char* foreign_devices_probe = "foreign_devices";
+inline constexpr const char* foreign_devices_search = "foreign_devices";
 
 /// Functions that every VM of virtrain's has: the chipset, ports, bridges and virtio functions of QEMU's q35,
 /// as beginnings of their models.

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "harness/security/evidence.h"
+#include "harness/security/leak_evidence.h"
 
 // Ports of the hypervisor's channels that a guest sees.
 
 namespace virtrain::harness {
 
-inline constexpr const char* channels_probe = "channels";
+inline constexpr const char* channels_search = "channels";
 
 /// One in the guest: "vport2p1" and the name by which the hypervisor offers it.
 struct GuestPort {

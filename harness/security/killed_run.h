@@ -26,7 +26,7 @@ struct KilledRun {
   std::string failure = {};  ///< why it did not come to that
 };
 
-/// Options of a run's security probes beyond their plan.
+/// Options of a run's leak searches beyond their plan.
 struct SecurityOptions {
   /// The run before this one, on the same device.
   std::optional<KilledRun> killed = {};

@@ -12,37 +12,38 @@
 #include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
 #include "harness/security/guest_channels.h"
-#include "harness/security/network_probes.h"
-#include "harness/security/probe_nodes.h"
-#include "harness/security/tenant_probes.h"
+#include "harness/security/network_searches.h"
+#include "harness/security/searched_nodes.h"
+#include "harness/security/tenant_searches.h"
 
 namespace virtrain::harness {
 namespace {
 
-constexpr const char* leftovers_probe = "leftovers";
-constexpr const char* modes_probe = "file_modes";
+constexpr const char* leftovers_search = "leftovers";
+constexpr const char* modes_search = "file_modes";
 constexpr const char* image_canary_file = "/usr/share/virtrain-canary";
 
-std::vector<std::string> names_of_tenants_probes(const SecurityArm& arm) {
-  auto names = network_probe_names();
+std::vector<std::string> names_of_tenants_searches(const SecurityArm& arm) {
+  auto names = network_search_names();
   names.emplace_back("shared_memory");
-  if (runs_in_vms(arm.base)) { names.emplace_back(channels_probe); }
-  for (const char* name : {foreign_devices_probe, "host_files", leftovers_probe, modes_probe}) {
+  if (runs_in_vms(arm.base)) { names.emplace_back(channels_search); }
+  for (const char* name : {foreign_devices_search, "host_files", leftovers_search, modes_search}) {
     names.emplace_back(name);
   }
   return names;
 }
 
-std::vector<std::string> probe_names(const SecurityArm& arm, bool devices_only) {
-  auto names = devices_only ? std::vector<std::string>{} : names_of_tenants_probes(arm);
+std::vector<std::string> search_names(const SecurityArm& arm, bool devices_only) {
+  auto names = devices_only ? std::vector<std::string>{} : names_of_tenants_searches(arm);
   if (arm.device_placement) {
-    names.insert(names.end(), {killed_run_device_memory_probe, device_memory_probe,
-                               killed_device_memory_probe, shutdown_device_memory_probe, device_peer_probe});
+    names.insert(names.end(),
+                 {killed_run_device_memory_search, device_memory_search, killed_device_memory_search,
+                  shutdown_device_memory_search, device_peer_search});
   }
   return names;
 }
 
-/// The probes of one arm.
+/// The searches of one arm.
 class SecurityArmRun {
  public:
   SecurityArmRun(RunContext& context, const SecurityArm& arm, const SecurityOptions& options)
@@ -56,9 +57,9 @@ class SecurityArmRun {
       tell_missing(evidence);
       co_return true;
     }
-    if (is_for_device_only()) { co_return co_await probe_device(); }
-    const auto work = [this](LiveNodes& nodes) { return probe_tenants(nodes); };
-    const auto failure = co_await on_probe_nodes(context_, placement_, arm_.base, work);
+    if (is_for_device_only()) { co_return co_await search_device(); }
+    const auto work = [this](LiveNodes& nodes) { return search_tenants(nodes); };
+    const auto failure = co_await on_searched_nodes(context_, placement_, arm_.base, work);
     co_await context_.hosts.ask_only(&vmctl::Host::remove_planted);
     if (context_.stop.requested()) { co_return true; }
     if (failure) {
@@ -66,7 +67,7 @@ class SecurityArmRun {
       co_return false;
     }
     co_await look_at_leftovers();
-    co_return co_await probe_device();
+    co_return co_await search_device();
   }
 
  private:
@@ -76,7 +77,7 @@ class SecurityArmRun {
 
   bool is_for_device_only() const { return options_.devices_only || options_.filled; }
 
-  void tell(results::SecurityProbe record) {
+  void tell(results::LeakSearch record) {
     record.arm = arm_.arm;
     told_.insert(record.name);
     if (!runs_in_vms(arm_.base)) {
@@ -84,12 +85,12 @@ class SecurityArmRun {
     } else if (context_.virtualization) {
       record.virtualization = to_string(*context_.virtualization);
     }
-    context_.store.add_security_probes(context_.experiment, {&record, 1});
-    log::debug("security probe", {{"arm", record.arm}, {"probe", record.name}, {"result", record.result}});
+    context_.store.add_leak_searches(context_.experiment, {&record, 1});
+    log::debug("leak search", {{"arm", record.arm}, {"search", record.name}, {"result", record.result}});
   }
 
   void tell_missing(const LeakEvidence& evidence) {
-    for (const auto& name : probe_names(arm_, is_for_device_only())) {
+    for (const auto& name : search_names(arm_, is_for_device_only())) {
       if (!told_.contains(name)) { tell(to_record(evidence, name, "")); }
     }
   }
@@ -100,40 +101,41 @@ class SecurityArmRun {
       std::rethrow_exception(failure);
     } catch (const Error& error) { evidence.failure = error.what(); }  // anything else is no fault of a node
     evidence.failure = evidence.failure.substr(0, evidence.failure.find('\n'));
-    log::error("security probes failed", {{"arm", arm_.arm}, {"reason", evidence.failure}});
-    context_.event(std::nullopt, "security", "security probes failed",
+    log::error("leak searches failed", {{"arm", arm_.arm}, {"reason", evidence.failure}});
+    context_.event(std::nullopt, "security", "leak searches failed",
                    {.reason = evidence.failure, .arm = arm_.arm});
     tell_missing(evidence);
   }
 
-  /// Probes data that a tenant leaves in a device for the next one; false: its VMs could not be had to the
+  /// Searches data that a tenant leaves in a device for the next one; false: its VMs could not be had to the
   /// end.
-  asio::awaitable<bool> probe_device() {
+  asio::awaitable<bool> search_device() {
     if (!arm_.device_placement) { co_return true; }
-    const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
+    const auto done = [this](results::LeakSearch record) { tell(std::move(record)); };
     std::exception_ptr failure;
     try {
       if (is_for_device_only()) { co_await prepare_image({}); }
-      co_await run_device_probes(context_, context_.plan.placements[*arm_.device_placement], options_, done);
-      if (!options_.filled && !context_.stop.requested()) { co_await probe_peers(); }
+      co_await run_device_searches(context_, context_.plan.placements[*arm_.device_placement], options_,
+                                   done);
+      if (!options_.filled && !context_.stop.requested()) { co_await search_peers(); }
     } catch (...) { failure = std::current_exception(); }
     if (context_.stop.requested()) { co_return true; }
     if (failure) { tell_failure(failure); }
     co_return !failure;
   }
 
-  /// Probes memory of others that one of its devices can read.
-  asio::awaitable<void> probe_peers() {
+  /// Searches memory of others that one of its devices can read.
+  asio::awaitable<void> search_peers() {
     auto evidence = no_known_engine();
     if (arm_.peer_placement) {
-      evidence = co_await run_peer_probe(context_, context_.plan.placements[*arm_.peer_placement]);
+      evidence = co_await run_peer_search(context_, context_.plan.placements[*arm_.peer_placement]);
     }
     if (!context_.stop.requested()) {
-      tell(to_record(evidence, device_peer_probe, "tenant-b at tenant-a and the host"));
+      tell(to_record(evidence, device_peer_search, "tenant-b at tenant-a and the host"));
     }
   }
 
-  asio::awaitable<void> probe_tenants(LiveNodes& nodes) {
+  asio::awaitable<void> search_tenants(LiveNodes& nodes) {
     for (const auto& path : co_await context_.hosts.ask_only(&vmctl::Host::plant, canaries_.host)) {
       canaries_.host_files.push_back(path.string());
     }
@@ -148,8 +150,8 @@ class SecurityArmRun {
     co_await nodes.boot();
     say("agent");
     co_await nodes.reach_agents();
-    const auto done = [this](results::SecurityProbe record) { tell(std::move(record)); };
-    co_await run_tenant_probes(context_, nodes.nodes(), canaries_, placement_.guest.is_mirror(), done);
+    const auto done = [this](results::LeakSearch record) { tell(std::move(record)); };
+    co_await run_tenant_searches(context_, nodes.nodes(), canaries_, placement_.guest.is_mirror(), done);
   }
 
   /// Made while the host's canaries are there, so that they would be in it if they could.
@@ -164,7 +166,7 @@ class SecurityArmRun {
   }
 
   asio::awaitable<void> look_at_leftovers() {
-    say("security probes: leftovers");
+    say("leak searches: leftovers");
     const auto control = make_canary("control");
     const std::vector<Canary> secrets{canaries_.secret};
     const auto found = co_await context_.hosts.ask_only(&vmctl::Host::search_leftovers, secrets, control);
@@ -180,7 +182,7 @@ class SecurityArmRun {
           words_of(canary::Finding{one.canary, one.path.string(), one.count, one.first, one.last}));
     }
     if (found.unreadable > 0) { evidence.limits = counted(found.unreadable, "file") + " could not be read"; }
-    tell(to_record(evidence, leftovers_probe, "the host after both tenants"));
+    tell(to_record(evidence, leftovers_search, "the host after both tenants"));
 
     const auto modes = co_await context_.hosts.ask_only(&vmctl::Host::check_modes);
     LeakEvidence loose;
@@ -191,7 +193,7 @@ class SecurityArmRun {
       loose.leaks.push_back(
           fmt::format("{} has mode {:04o} (allowed: {:04o})", one.path.string(), one.mode, one.allowed));
     }
-    tell(to_record(loose, modes_probe, "other users of the host"));
+    tell(to_record(loose, modes_search, "other users of the host"));
   }
 
   RunContext& context_;

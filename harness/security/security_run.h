@@ -9,8 +9,8 @@
 
 namespace virtrain::harness {
 
-/// Runs the security probes of the plan's arms, one arm after the other on nodes of its own, and stores each
-/// probe as it ends. Throws only what ends the experiment (the database). Returns how many arms could not
+/// Runs the leak searches of the plan's arms, one arm after the other on nodes of its own, and stores each
+/// search as it ends. Throws only what ends the experiment (the database). Returns how many arms could not
 /// bring up their nodes.
 asio::awaitable<std::int64_t> run_security(RunContext& context, const SecurityOptions& options);
 

@@ -50,7 +50,7 @@ class Exporter {
       for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
     }
     for (const auto& probe : store_.probes(id)) { write_line("probe", id, sparse_json(probe)); }
-    for (const auto& probe : store_.security_probes(id)) { write_line("security", id, sparse_json(probe)); }
+    for (const auto& probe : store_.leak_searches(id)) { write_line("security", id, sparse_json(probe)); }
     for (const auto& event : store_.events(id)) {
       json object = columns_json(event);
       // A run that is live may have begun another trial meanwhile.

@@ -267,7 +267,7 @@ BOOST_DESCRIBE_STRUCT(Probe, (),
                        bus_bytes_per_second, wrong, measured_at, detail, run))
 
 /// Finding of a tenant about another one, or about the host, in one arm.
-struct SecurityProbe {
+struct LeakSearch {
   std::string arm = {};
   std::string name = {};             ///< network_tcp, shared_memory, host_files, …
   std::string tenants = {};          ///< who looked at what: "tenant-b at tenant-a"
@@ -280,7 +280,7 @@ struct SecurityProbe {
   std::string virtualization = {};
   std::string measured_at = {};  ///< ISO 8601, wall clock
 };
-BOOST_DESCRIBE_STRUCT(SecurityProbe, (),
+BOOST_DESCRIBE_STRUCT(LeakSearch, (),
                       (arm, name, tenants, result, control, scanned, total, unit, found, reason,
                        virtualization, measured_at))
 

@@ -222,9 +222,9 @@ void Store::add_probes(const std::string& experiment, std::span<const Probe> pro
   });
 }
 
-void Store::add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes) {
-  connection_->in_transaction("store security probes of " + experiment, [&] {
-    static const std::string sql = insert_sql<SecurityProbe>("security_probe", "experiment_number");
+void Store::add_leak_searches(const std::string& experiment, std::span<const LeakSearch> probes) {
+  connection_->in_transaction("store leak searches of " + experiment, [&] {
+    static const std::string sql = insert_sql<LeakSearch>("security_probe", "experiment_number");
     const std::int64_t number = connection_->experiment_number(experiment);
     for (const auto& probe : probes) { connection_->query(sql).bind(number).bind_columns(probe).run(); }
   });

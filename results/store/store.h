@@ -95,7 +95,7 @@ class Store {
   void add_probes(const std::string& experiment, std::span<const Probe> probes);
   /// Largest number of a run of its probes; 0: none has one.
   std::int64_t last_probe_run(const std::string& experiment) const;
-  void add_security_probes(const std::string& experiment, std::span<const SecurityProbe> probes);
+  void add_leak_searches(const std::string& experiment, std::span<const LeakSearch> probes);
   /// After a crash: the experiment and its running trials become `interrupted`; finished and failed trials
   /// and ended experiments stay as they are. Whether the experiment was `running`.
   bool mark_interrupted(const std::string& experiment);
@@ -118,7 +118,7 @@ class Store {
   std::vector<Telemetry> telemetry(std::int64_t node) const;
   std::vector<Event> events(const std::string& experiment) const;
   std::vector<Probe> probes(const std::string& experiment) const;
-  std::vector<SecurityProbe> security_probes(const std::string& experiment) const;
+  std::vector<LeakSearch> leak_searches(const std::string& experiment) const;
   /// The view's rows of these experiments, experiment by experiment in the view's own order. Error(usage) if
   /// there is no such view.
   ViewRows view(std::string_view name, const std::vector<std::string>& experiments) const;

@@ -228,10 +228,10 @@ std::int64_t Store::last_probe_run(const std::string& experiment) const {
   });
 }
 
-std::vector<SecurityProbe> Store::security_probes(const std::string& experiment) const {
-  return connection_->guarded("read security probes of " + experiment, [&] {
-    const auto sql = select_sql<SecurityProbe>(of_experiment("security_probe", "rowid"));
-    return connection_->query(sql).bind(experiment).rows<SecurityProbe>();
+std::vector<LeakSearch> Store::leak_searches(const std::string& experiment) const {
+  return connection_->guarded("read leak searches of " + experiment, [&] {
+    const auto sql = select_sql<LeakSearch>(of_experiment("security_probe", "rowid"));
+    return connection_->query(sql).bind(experiment).rows<LeakSearch>();
   });
 }
 

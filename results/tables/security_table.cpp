@@ -19,22 +19,22 @@ std::string amount(double value, const std::string& unit) {
                      : format_size(static_cast<std::uint64_t>(value / mib) << 20);
 }
 
-Cell share_of(const SecurityProbe& probe) {
-  if (!probe.scanned || !probe.total || *probe.total <= 0) { return {}; }
-  const double share = *probe.scanned / *probe.total;
-  const auto whole = amount(*probe.total, probe.unit);
+Cell share_of(const LeakSearch& search) {
+  if (!search.scanned || !search.total || *search.total <= 0) { return {}; }
+  const double share = *search.scanned / *search.total;
+  const auto whole = amount(*search.total, search.unit);
   return {share,
-          fmt::format("{:.0f} % of {}{}", share * 100, whole, probe.unit == "B" ? "" : " " + probe.unit)};
+          fmt::format("{:.0f} % of {}{}", share * 100, whole, search.unit == "B" ? "" : " " + search.unit)};
 }
 
-Cell control_of(const SecurityProbe& probe) {
-  return probe.control ? Cell{*probe.control, *probe.control ? "found" : "not found"} : Cell{};
+Cell control_of(const LeakSearch& search) {
+  return search.control ? Cell{*search.control, *search.control ? "found" : "not found"} : Cell{};
 }
 
-using P = SecurityProbe;
+using P = LeakSearch;
 constexpr ColumnOf<P> security_columns[] = {
     {"arm", "arm", [](const P& of) { return cell(of.arm); }},
-    {"name", "probe", [](const P& of) { return cell(of.name); }},
+    {"name", "search", [](const P& of) { return cell(of.name); }},
     {"tenants", "who looks at what", [](const P& of) { return cell(of.tenants); }, false, true, false, false,
      true},
     {"result", "result",
@@ -52,26 +52,26 @@ constexpr ColumnOf<P> security_columns[] = {
 
 }  // namespace
 
-Table security_table(const std::vector<SecurityProbe>& probes) {
-  auto table = table_of(security_columns, probes);
+Table security_table(const std::vector<LeakSearch>& searches) {
+  auto table = table_of(security_columns, searches);
   table.title = "Isolation: what was tried, what was found, what could not be told";
   if (!table.rows.empty()) {
     table.notes.emplace_back(
-        "control: a canary planted for the probe, which it must find in the same session; \"not found\" "
+        "control: a canary planted for the search, which it must find in the same session; \"not found\" "
         "needs it");
     table.notes.emplace_back(
-        "docs/isolation-security.md says what each probe looks for, and what it does not");
+        "docs/isolation-security.md says what each search looks for, and what it does not");
   }
   return table;
 }
 
-Table narrow_security_table(const std::vector<SecurityProbe>& probes) {
-  auto table = security_table(probes);
+Table narrow_security_table(const std::vector<LeakSearch>& searches) {
+  auto table = security_table(searches);
   std::vector<std::string> findings;
-  for (std::size_t i = 0; i < probes.size(); ++i) {
-    const auto& probe = probes[i];
-    for (const auto& words : {probe.found, probe.reason}) {
-      if (!words.empty()) { findings.push_back(fmt::format("{} {}: {}", probe.arm, probe.name, words)); }
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    const auto& search = searches[i];
+    for (const auto& words : {search.found, search.reason}) {
+      if (!words.empty()) { findings.push_back(fmt::format("{} {}: {}", search.arm, search.name, words)); }
     }
     for (std::size_t c = 0; c < table.columns.size(); ++c) {
       const auto& key = table.columns[c].key;
@@ -82,9 +82,9 @@ Table narrow_security_table(const std::vector<SecurityProbe>& probes) {
   return table;
 }
 
-std::string security_summary(const std::vector<SecurityProbe>& probes) {
+std::string security_summary(const std::vector<LeakSearch>& searches) {
   std::map<std::string, std::vector<std::string>> by_result;
-  for (const auto& one : probes) { by_result[one.result].push_back(one.arm + ": " + one.name); }
+  for (const auto& one : searches) { by_result[one.result].push_back(one.arm + ": " + one.name); }
   std::vector<std::string> parts;
   for (const auto result :
        {LeakResult::leak, LeakResult::not_found, LeakResult::inconclusive, LeakResult::not_possible}) {

@@ -7,13 +7,13 @@
 
 namespace virtrain::results {
 
-/// A line for each probe in each arm.
-Table security_table(const std::vector<SecurityProbe>& probes);
+/// A line for each search in each arm.
+Table security_table(const std::vector<LeakSearch>& searches);
 /// The table of `isolate --security`: the same in 80 columns, with the findings below. Programs get all of
 /// it.
-Table narrow_security_table(const std::vector<SecurityProbe>& probes);
+Table narrow_security_table(const std::vector<LeakSearch>& searches);
 
 /// "2 leaks (bare_metal: host_files; vm: leftovers), 9 not found, 1 inconclusive".
-std::string security_summary(const std::vector<SecurityProbe>& probes);
+std::string security_summary(const std::vector<LeakSearch>& searches);
 
 }  // namespace virtrain::results

@@ -451,7 +451,7 @@ class ForeignText(unittest.TestCase):
     def test_planted_json_inside(self):
         for path in ["harness/rules/x.cpp", "harness/evidence/rank_output.cpp", "harness/job/stress_job.cpp", "harness/plan/node_group.cpp", "harness/bisect/x.cpp",
                      "harness/trial/trial_records.cpp", "harness/trial/run_context.h", "harness/security/device_peer.cpp",
-                     "harness/security/canary_tool.h", "harness/security/network_probes.h"]:
+                     "harness/security/canary_tool.h", "harness/security/network_searches.h"]:
             for line in ["#include <nlohmann/json.hpp>", '#include "common/text/described_json.h"', "std::optional<nlohmann::json> hello;",
                          'tenant.record.workload["stressors"] = steps;']:
                 with self.subTest(f"{path}: {line}"):

@@ -13,7 +13,7 @@
 #include "harness/security/device_memory.h"
 #include "harness/security/device_peer.h"
 #include "harness/security/foreign_devices.h"
-#include "harness/security/network_probes.h"
+#include "harness/security/network_searches.h"
 #include "harness/trial/live_nodes.h"
 #include "results/store/store.h"
 
@@ -66,7 +66,7 @@ class Database {
     struct Undo {};
     try {
       store_.transaction("take what was found", [&] {
-        store_.add_security_probes("fuzz", {&record, 1});
+        store_.add_leak_searches("fuzz", {&record, 1});
         throw Undo();
       });
     } catch (const Undo&) {}
@@ -81,7 +81,7 @@ void judge_network(const canary::Reached& reached, const canary::Listening& said
   place.address = "10.77.0.1/16";
   LiveNode owner, peer, looking;
   owner.placement = &place;
-  NetworkProbes probes({{"192.0.2.7"}, {"fe80::77"}}, "10.77.0.1/16", "10.77.0.2/16");
+  NetworkSearches probes({{"192.0.2.7"}, {"fe80::77"}}, "10.77.0.1/16", "10.77.0.2/16");
   for (auto& [node, listener] : probes.listeners(owner, peer, looking)) { listener.said = said; }
   for (const bool own_kernel : {false, true}) {
     check(!request_text(probes.request(own_kernel)).empty());

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""security_test.py BUILD: `isolate --security` with slices. As they are, no tenant reaches another one. Then the planted leak: while the probes'
-networks are up, the test joins them, and each probe of the network says so; the gate (--expect) fails. Nothing is left behind."""
+"""security_test.py BUILD: `isolate --security` with slices. As they are, no tenant reaches another one. Then the planted leak: while the searches'
+networks are up, the test joins them, and each search of the network says so; the gate (--expect) fails. Nothing is left behind."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def join(first, second):
         subprocess.run(["ip", "link", "set", end, "master", bridge, "up"], check=True)
 
 
-def probe(folder, planted):
+def search(folder, planted):
     command = [BUILD / "virtrain", "isolate", "--security", "--expect", pathlib.Path(folder, "planted.yaml"), "--db", pathlib.Path(folder, "s.db"),
                "--report", pathlib.Path(folder, "report.html"), "--format", "json", "--mode", "system", "--wait"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
@@ -68,10 +68,10 @@ def main():
         return SKIPPED
     with tempfile.TemporaryDirectory() as folder:
         pathlib.Path(folder, "planted.yaml").write_text(SCENARIO, encoding="utf-8")
-        experiment, status, apart = probe(folder, planted=False)
+        experiment, status, apart = search(folder, planted=False)
         for name in (*NETWORK, "host_addresses", "shared_memory", "leftovers", "file_modes"):
             assert apart[name]["result"] == "not_found" and apart[name]["control"], apart[name]
-        # A slice is a process of whoever runs virtrain: it sees the host's files, and the probe says so.
+        # A slice is a process of whoever runs virtrain: it sees the host's files, and the search says so.
         assert apart["host_files"]["result"] == "leak" and status == 1, (status, apart["host_files"])
         # As root it may write to the memory of the host's devices, where the host has any.
         functions = list(pathlib.Path("/sys/bus/pci/devices").glob("*"))
@@ -93,7 +93,7 @@ def main():
                                 "--format", "json"], capture_output=True, text=True, check=True)
         again = {row["name"]: row for row in json.loads(shown.stdout)}
         assert {name: (row["result"], row["unit"]) for name, row in again.items()} == {name: (row["result"], row["unit"]) for name, row in apart.items()}
-        _, status, joined = probe(folder, planted=True)
+        _, status, joined = search(folder, planted=True)
         for name in NETWORK:
             assert joined[name]["result"] == "leak" and joined[name]["found"], joined[name]
         assert status == 1, status

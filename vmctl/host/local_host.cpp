@@ -21,7 +21,7 @@
 #include "vmctl/guest/mirror/guest_packages.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/host/judge.h"
-#include "vmctl/host/security_probes.h"
+#include "vmctl/host/planted_files.h"
 #include "vmctl/host/tenant_network.h"
 #include "vmctl/hypervisor/domain/foreign_domain.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"

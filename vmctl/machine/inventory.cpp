@@ -17,7 +17,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/devices/isolation.h"
+#include "vmctl/devices/acs.h"
 #include "vmctl/machine/fabric.h"
 #include "vmctl/machine/host_words.h"
 

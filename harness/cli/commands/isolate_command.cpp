@@ -6,7 +6,7 @@
 #include "harness/cli/commands.h"
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
-#include "harness/cli/security_probes.h"
+#include "harness/cli/leak_searches.h"
 #include "harness/experiment/judge.h"
 #include "results/reading/read_comparison.h"
 #include "results/store/store.h"
@@ -41,7 +41,7 @@ void security(IsolateArguments& arguments, Cli& cli) {
   probes.options.database = arguments.database;
   probes.options.experiment.label = selection.label;
   probes.options.quiet = cli.quiet;
-  cli.exit_status = probe_security(probes, cli.command_line);
+  cli.exit_status = search_for_leaks(probes, cli.command_line);
 }
 
 void isolate(const IsolateArguments& arguments) {
@@ -86,7 +86,7 @@ void add_isolate_command(Cli& cli) {
   auto& probes = arguments->probes;
   auto* secure =
       verb->add_flag("--security", arguments->security,
-                     "Run the security probes: what one tenant reaches or finds of another and of the host");
+                     "Run the leak searches: what one tenant reaches or finds of another and of the host");
   verb->add_option(
           "file", probes.scenario,
           "Scenario file whose arms and guest image the probes use (default: bare_metal and vm, mirror)")

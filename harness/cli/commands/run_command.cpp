@@ -9,10 +9,10 @@
 #include "harness/cli/comparison_arguments.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/hosts_arguments.h"
+#include "harness/cli/leak_searches.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/run_scenario.h"
 #include "harness/cli/scenario_arguments.h"
-#include "harness/cli/security_probes.h"
 #include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
@@ -86,7 +86,7 @@ Scenario resumed_scenario(RunArguments& arguments) {
   for (const auto& [pair, arms] : finished) {
     if (arms >= scenario.arms.size()) { options.done.insert(pair); }
   }
-  if (!store.security_probes(id).empty()) { scenario.security = {}; }
+  if (!store.leak_searches(id).empty()) { scenario.security = {}; }
   if (options.experiment.label.empty()) { options.experiment.label = experiment.label; }
   options.resumed = id;
   return scenario;
@@ -127,12 +127,12 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
 /// --expect the probes decide, unless something worse has.
 void tell_security(const RunArguments& arguments, const std::string& experiment, Cli& cli) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
-  const auto probes = store.security_probes(experiment);
+  const auto probes = store.leak_searches(experiment);
   const bool for_programs =
       arguments.format == results::Format::json || arguments.format == results::Format::csv;
   if (!cli.quiet && !probes.empty()) {
     if (for_programs) {
-      log::info("the security probes are stored; show them with virtrain isolate --security --experiment " +
+      log::info("the leak searches are stored; show them with virtrain isolate --security --experiment " +
                 experiment);
     } else {
       print_security(store, {experiment}, arguments.format);

@@ -106,7 +106,7 @@ Schema exchange_schema() {
                   {"telemetry", record_schema<Telemetry>(with(of_tenant, "node", text("node")))},
                   {"event", record_schema<Event>(with(of_experiment, "trial", whole_from_1))},
                   {"probe", record_schema<Probe>(of_scenario)},
-                  {"security", record_schema<SecurityProbe>(of_experiment)}};
+                  {"security", record_schema<LeakSearch>(of_experiment)}};
   auto one_of_lines = Schema::array();
   for (auto& [kind, schema] : lines.items()) {
     schema["properties"]["record"] = {{"const", kind}};

@@ -105,7 +105,7 @@ std::string import_words(const ImportReport& report) {
   add(report.events, "event", "events");
   add(report.probes, "probe", "probes");
   if (report.wrong > 0) { parts.back() += fmt::format(" ({} of them with wrong data)", report.wrong); }
-  add(report.security, "security probe", "security probes");
+  add(report.security, "leak search", "leak searches");
   add(report.left_out, "other metric left out", "other metrics left out");
   return join(parts, ", ");
 }

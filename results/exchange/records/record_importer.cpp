@@ -143,13 +143,10 @@ void RecordImporter::add_record(const nlohmann::json& record, const std::string&
   std::string kind;
   reader.take("record", kind);
   static const std::map<std::string_view, void (RecordImporter::*)(ObjectReader&)> kinds = {
-      {"trial", &RecordImporter::add_trial},
-      {"experiment", &RecordImporter::add_experiment},
-      {"sample", &RecordImporter::add_sample},
-      {"telemetry", &RecordImporter::add_telemetry},
-      {"event", &RecordImporter::add_event},
-      {"probe", &RecordImporter::add_probe},
-      {"security", &RecordImporter::add_security_probe}};
+      {"trial", &RecordImporter::add_trial},         {"experiment", &RecordImporter::add_experiment},
+      {"sample", &RecordImporter::add_sample},       {"telemetry", &RecordImporter::add_telemetry},
+      {"event", &RecordImporter::add_event},         {"probe", &RecordImporter::add_probe},
+      {"security", &RecordImporter::add_leak_search}};
   const auto found = kinds.find(kind);
   if (found == kinds.end()) {
     reader.refuse(
@@ -317,8 +314,8 @@ void RecordImporter::add_probe(ObjectReader& reader) {
   report_.wrong += probe.wrong.value_or(0) > 0 ? 1 : 0;
 }
 
-void RecordImporter::add_security_probe(ObjectReader& reader) {
-  SecurityProbe probe;
+void RecordImporter::add_leak_search(ObjectReader& reader) {
+  LeakSearch probe;
   std::string experiment;
   reader.take("experiment", experiment);
   take_record(reader, probe);
@@ -328,7 +325,7 @@ void RecordImporter::add_security_probe(ObjectReader& reader) {
   if (!experiments_.contains(experiment)) {
     reader.refuse("no record before it names experiment " + experiment);
   }
-  store_.add_security_probes(experiment, {&probe, 1});
+  store_.add_leak_searches(experiment, {&probe, 1});
   ++report_.security;
 }
 

@@ -44,7 +44,7 @@ class RecordImporter {
   void add_telemetry(ObjectReader& reader);
   void add_event(ObjectReader& reader);
   void add_probe(ObjectReader& reader);
-  void add_security_probe(ObjectReader& reader);
+  void add_leak_search(ObjectReader& reader);
   ImportedExperiment& experiment_of(const ObjectReader& reader, const std::string& id,
                                     const std::string& scenario, const std::string& label);
   std::int64_t take_tenant(ObjectReader& reader);

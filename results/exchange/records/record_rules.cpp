@@ -153,7 +153,7 @@ const RecordRules& rules_of<Probe>() {
 }
 
 template <>
-const RecordRules& rules_of<SecurityProbe>() {
+const RecordRules& rules_of<LeakSearch>() {
   static const RecordRules rules{{"experiment", "arm", "name", "result"},
                                  {one_of("result", enum_names<LeakResult>()), at_least("scanned", 0),
                                   at_least("total", 0), one_of("unit", {"B", "targets", "files"})}};

@@ -170,7 +170,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   const auto ids = reported_experiments(store, request.compare);
   require_size(store, ids);
   for (const auto& id : ids) {
-    const auto security = store.security_probes(id);
+    const auto security = store.leak_searches(id);
     data.security.insert(data.security.end(), security.begin(), security.end());
   }
   read_comparisons(store, request.compare, data);

@@ -63,7 +63,7 @@ struct ReportData {
   std::set<std::string> emulated = {};  ///< arms whose VMs were
   ProbeStudy probe_study = {};          ///< where there are no trials
   std::vector<HostReading> hosts;       ///< of those over several hosts
-  std::vector<SecurityProbe> security;  ///< likewise
+  std::vector<LeakSearch> security;     ///< likewise
   std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases, beside neighbours too
   std::map<std::string, std::string> beside = {};  ///< arms beside neighbours, and the arm by itself
   std::vector<std::shared_ptr<const ChangeLog>> changes = {};  ///< of each scenario with nights enough

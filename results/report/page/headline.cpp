@@ -222,7 +222,7 @@ std::string neighbours_phrase(const IsolationMatrix& matrix) {
 
 std::string headline(const ReportData& data) {
   if (data.comparisons.empty() && !data.security.empty()) {
-    return "security probes: " + security_summary(data.security);
+    return "leak searches: " + security_summary(data.security);
   }
   if (!data.probe_study.figures.empty()) {
     const auto words = probe_summary(data.probe_study);

@@ -45,7 +45,7 @@ nlohmann::json mitigations_model(const ReportData& data);
 /// Images a joule and a unit of the currency, by case and arm; empty where nobody knows.
 nlohmann::json costs_model(const ReportData& data);
 
-/// The table of what security probes found, and what they could not tell; none without any.
+/// The table of what leak searches found, and what they could not tell; none without any.
 nlohmann::json security_model(const ReportData& data);
 
 /// The table of every probe's figure in each arm, against bare metal; none without any.

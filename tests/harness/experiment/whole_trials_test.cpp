@@ -13,7 +13,7 @@
 #include "harness/experiment/experiment.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
-#include "harness/security/probe_nodes.h"
+#include "harness/security/searched_nodes.h"
 #include "results/store/store.h"
 #include "tests/harness/agent/agent_process.h"
 #include "tests/harness/experiment/fake_experiment.h"

@@ -54,7 +54,7 @@ TEST_CASE("a plan says what is reset or erased between tenants, and counts the w
   CHECK_FALSE(details(plain).contains("between_tenants"));
 }
 
-TEST_CASE("security probes of a scenario with devices lend one of them to three tenants in turn") {
+TEST_CASE("leak searches of a scenario with devices lend one of them to three tenants in turn") {
   const auto plan = plan_with_disk("none", "[vm]", true);
   REQUIRE(plan.security.size() == 1);
   REQUIRE(plan.security[0].device_placement);
@@ -67,7 +67,7 @@ TEST_CASE("security probes of a scenario with devices lend one of them to three 
   CHECK(plan_with_disk("erase", "[vm]", true).device_bindings == 4 + 8);
   CHECK_THAT(to_table(plan, false), Contains("device-memory"));
   REQUIRE(plan.warnings.size() == 1);
-  CHECK_THAT(plan.warnings[0], Contains("security probes overwrite"));
+  CHECK_THAT(plan.warnings[0], Contains("leak searches overwrite"));
   CHECK_FALSE(plan_with_disk("none", "[bare_metal]", true).security.at(0).device_placement);
   CHECK_FALSE(plan.security[0].peer_placement);  // a disk has no engine that the probe knows
 }

@@ -164,7 +164,7 @@ TEST_CASE("bare metal on the hosts' own NICs has a slice on each host, in place 
 
 TEST_CASE("what one host has only is refused over several") {
   auto secure = scenario_of("[{name: two, tenants: [{nodes: 2}]}]", "security: true\n");
-  CHECK_THAT(words_of_refusal(secure, hosts({"a", "b"})), Contains("security probes are of one host"));
+  CHECK_THAT(words_of_refusal(secure, hosts({"a", "b"})), Contains("leak searches are of one host"));
   CHECK(words_of_refusal(secure, hosts({"a"})).empty());
 }
 

@@ -1,4 +1,4 @@
-// Planted answers: what each of them makes of a probe.
+// Planted answers: what each of them makes of a search.
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "harness/security/foreign_devices.h"
 #include "harness/security/guest_channels.h"
 #include "harness/security/killed_run.h"
-#include "harness/security/network_probes.h"
+#include "harness/security/network_searches.h"
 #include "harness/trial/live_nodes.h"
 #include "tests/support/canary_lines.h"
 #include "tests/support/catch.h"
@@ -173,9 +173,9 @@ TEST_CASE("what a node answers beyond every bound is refused, and no number is r
   CHECK_THAT(refusal(searched("1", "2", many + "," + finding(1))), Contains("a list of at most 8"));
 }
 
-TEST_CASE("a gate: a leak is 1, an inconclusive probe 5, what is not possible none of these") {
-  using results::SecurityProbe;
-  SecurityProbe leak, open, impossible;
+TEST_CASE("a gate: a leak is 1, an inconclusive search 5, what is not possible none of these") {
+  using results::LeakSearch;
+  LeakSearch leak, open, impossible;
   leak.result = "leak";
   open.result = "inconclusive";
   impossible.result = "not_possible";
@@ -201,7 +201,8 @@ TEST_CASE("what a tenant finds in a device: the share, its own canary as control
   CHECK(judge(device_evidence(disk, {}, search, true)) == LeakResult::inconclusive);
 
   search.found = {{"tenant-a's canary", "/dev/nvme0n1", 9, 0, 8192}};
-  const auto leak = to_record(device_evidence(disk, filled, search, false), device_memory_probe, "b after a");
+  const auto leak =
+      to_record(device_evidence(disk, filled, search, false), device_memory_search, "b after a");
   CHECK(leak.result == "leak");
   CHECK(leak.found == "tenant-a's canary on 0000:00:11.0 (NVMe) in /dev/nvme0n1, 9 times in bytes 0 to 8192");
   CHECK(leak.reason == "cure: devices.between_tenants: erase");
@@ -254,11 +255,11 @@ TEST_CASE("functions that a VM sees are its own or a leak, and in a slice those 
       R"({"address":"0000:41:00.0","model":"0x10de:0x20f1","opened":["resource1"]},)"
       R"({"address":"0000:42:00.0","model":"0x10de:0x20f1","opened":[]}]})";
   const auto seen = read_answer<canary::FunctionsRequest>(said);
-  const auto vm = to_record(foreign_devices(seen, true), foreign_devices_probe, "t");
+  const auto vm = to_record(foreign_devices(seen, true), foreign_devices_search, "t");
   CHECK(vm.result == "leak");
   CHECK(vm.found == "0000:41:00.0 (0x10de:0x20f1) with resource1; 0000:42:00.0 (0x10de:0x20f1)");
   CHECK(vm.total == 9);
-  const auto slice = to_record(foreign_devices(seen, false), foreign_devices_probe, "t");
+  const auto slice = to_record(foreign_devices(seen, false), foreign_devices_search, "t");
   CHECK(slice.found == "0000:41:00.0 (0x10de:0x20f1) with resource1");
 
   canary::Functions apart{
@@ -322,7 +323,7 @@ TEST_CASE("what a device reads of others is a leak, and without its controls not
 
   auto leaking = apart;
   leaking.foreign[0].found = {"tenant-a's canary"};
-  const auto leak = to_record(peers_of(leaking), device_peer_probe, "t");
+  const auto leak = to_record(peers_of(leaking), device_peer_search, "t");
   CHECK(leak.result == "leak");
   CHECK(leak.found == "tenant-a's canary in 0000:03:00.0 region 2 (at 0x8000000000)");
 
@@ -370,10 +371,10 @@ TEST_CASE(
   auto nothing = partly;
   nothing.foreign[1] = {0, 4096, {}, why};
   CHECK(judge(peers_of(nothing)) == LeakResult::inconclusive);
-  CHECK_THAT(to_record(peers_of(nothing), device_peer_probe, "t").reason, Contains(why));
+  CHECK_THAT(to_record(peers_of(nothing), device_peer_search, "t").reason, Contains(why));
   auto deaf = partly;  // the reason is better than "the control was not found"
   deaf.devices[0] = {0, 65536, {}, why};
-  CHECK_THAT(to_record(peers_of(deaf), device_peer_probe, "t").reason, Contains(why));
+  CHECK_THAT(to_record(peers_of(deaf), device_peer_search, "t").reason, Contains(why));
 }
 
 TEST_CASE("what a run that is killed tells is read back as it was told") {
@@ -422,7 +423,7 @@ TEST_CASE("a GPU's answers become a record as a disk's do") {
   const auto search = read_answer<canary::SearchRequest>(
       R"({"record":"searched","scanned_bytes":950,"total_bytes":1000,"found":[)"
       R"({"canary":"tenant-a's canary","path":"cuda:0000:00:05.0/shared_memory","count":3,"first":16,"last":96}]})");
-  const auto leak = to_record(device_evidence(gpu, filled, search, true), device_memory_probe, "b after a");
+  const auto leak = to_record(device_evidence(gpu, filled, search, true), device_memory_search, "b after a");
   CHECK(leak.result == "leak");
   CHECK(leak.found ==
         "tenant-a's canary on 0000:19:00.0 (a GPU) in cuda:0000:00:05.0/shared_memory, "

@@ -7,7 +7,7 @@ zero_disk() { blkdiscard --zeroout "$(disk_of $disk)"; }
 
 # whole ADDRESS POLICY: `devices` of a scenario that lends that function.
 whole() { echo "{kind: passthrough, select: {address: [\"$1\"]}, between_tenants: $2}"; }
-# probed NAME DEVICES: the security probes of a scenario that lends one of the devices; result and control of those of its memory.
+# probed NAME DEVICES: the leak searches of a scenario that lends one of the devices; result and control of those of its memory.
 probed() {
   scenario "$1" "$2" '[{name: one, tenants: [{nodes: 1, gpus_per_node: 1}]}]' '[vm]'
   virtrain -v isolate --security --devices-only "/lab/$1.yaml" --db "/lab/$1.db" > "/lab/$1.table" 2> "/lab/$1.log" ||

@@ -14,32 +14,32 @@ using virtrain::test::Contains;
 
 namespace {
 
-SecurityProbe leak() {
-  SecurityProbe probe;
-  probe.arm = "bare_metal";
-  probe.name = "host_files";
-  probe.tenants = "tenant-b at the host";
-  probe.result = "leak";
-  probe.control = true;
-  probe.scanned = 3 << 20;
-  probe.total = 12 << 20;
-  probe.unit = "B";
-  probe.found = "a file of the host in /root/x, byte 0";
-  return probe;
+LeakSearch leak() {
+  LeakSearch search;
+  search.arm = "bare_metal";
+  search.name = "host_files";
+  search.tenants = "tenant-b at the host";
+  search.result = "leak";
+  search.control = true;
+  search.scanned = 3 << 20;
+  search.total = 12 << 20;
+  search.unit = "B";
+  search.found = "a file of the host in /root/x, byte 0";
+  return search;
 }
 
-SecurityProbe impossible() {
-  SecurityProbe probe;
-  probe.arm = "vm";
-  probe.name = "vsock";
-  probe.result = "not_possible";
-  probe.reason = "no such kernel";
-  return probe;
+LeakSearch impossible() {
+  LeakSearch search;
+  search.arm = "vm";
+  search.name = "vsock";
+  search.result = "not_possible";
+  search.reason = "no such kernel";
+  return search;
 }
 
 }  // namespace
 
-TEST_CASE("a table of security probes names leak, share and control, and programs get numbers") {
+TEST_CASE("a table of leak searches names leak, share and control, and programs get numbers") {
   const auto table = security_table({leak(), impossible()});
   const auto text = render(table, Format::table);
   CHECK_THAT(text, Contains("not possible") && Contains("25 % of 12MiB") && Contains("/root/x"));
@@ -48,7 +48,7 @@ TEST_CASE("a table of security probes names leak, share and control, and program
   const auto of_table = [](const std::string& line) {
     return line.starts_with("arm ") || line.starts_with("vm ");
   };
-  CHECK(std::count_if(lines.begin(), lines.end(), of_table) == 3);  // the head, a probe and its reason
+  CHECK(std::count_if(lines.begin(), lines.end(), of_table) == 3);  // the head, a search and its reason
   for (const auto& line : lines) { CHECK((line.starts_with("control:") || line.size() <= 80)); }
   CHECK(contains(lines, std::string("bare_metal host_files: a file of the host in /root/x, byte 0")));
   CHECK(contains(lines, std::string("vm vsock: no such kernel")));
@@ -61,19 +61,19 @@ TEST_CASE("a table of security probes names leak, share and control, and program
   CHECK(security_summary({leak(), impossible()}) == "1 leak (bare_metal: host_files), 1 not possible");
 }
 
-TEST_CASE("security probes are exported and imported byte by byte, and not_found needs a control") {
+TEST_CASE("leak searches are exported and imported byte by byte, and not_found needs a control") {
   const TemporaryFolder folder;
   Store store(folder.path / "a.db");
   Experiment experiment;
   experiment.id = "e";
   experiment.scenario = "s";
   store.add_experiment(experiment);
-  store.add_security_probes("e", std::vector{leak(), impossible()});
-  CHECK(store.security_probes("e").size() == 2);
+  store.add_leak_searches("e", std::vector{leak(), impossible()});
+  CHECK(store.leak_searches("e").size() == 2);
   auto careless = leak();
   careless.result = "not_found";
   careless.control = false;
-  CHECK_THROWS(store.add_security_probes("e", std::vector{careless}));
+  CHECK_THROWS(store.add_leak_searches("e", std::vector{careless}));
 
   std::ostringstream first, second;
   export_jsonl(store, {.experiments = {"e"}}, first);

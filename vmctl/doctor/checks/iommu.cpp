@@ -1,7 +1,7 @@
 #include <array>
 
 #include "common/contains.h"
-#include "vmctl/devices/isolation.h"
+#include "vmctl/devices/acs.h"
 #include "vmctl/doctor/checks/tables.h"
 #include "vmctl/doctor/checks/words.h"
 

@@ -1,4 +1,4 @@
-#include "harness/cli/security_probes.h"
+#include "harness/cli/leak_searches.h"
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ namespace {
 
 /// Only its arms, guest and tenants matter: its trials are not run.
 constexpr const char* own_scenario = R"(name: security
-description: Security probes of virtrain isolate --security
+description: Leak searches of virtrain isolate --security
 workload: {model: resnet50, backend: cpu}
 guest: {vcpus: 1, memory: 768MiB}
 cases: [{name: one, tenants: [{nodes: 1}]}]
@@ -30,17 +30,17 @@ pairs: 1
 security: true
 )";
 
-std::vector<results::SecurityProbe> probes_of(const results::Store& store,
-                                              const std::vector<std::string>& experiments) {
-  std::vector<results::SecurityProbe> all;
+std::vector<results::LeakSearch> searches_of(const results::Store& store,
+                                             const std::vector<std::string>& experiments) {
+  std::vector<results::LeakSearch> all;
   for (const auto& id : experiments) {
-    const auto probes = store.security_probes(id);
-    all.insert(all.end(), probes.begin(), probes.end());
+    const auto searches = store.leak_searches(id);
+    all.insert(all.end(), searches.begin(), searches.end());
   }
   return all;
 }
 
-/// A probe that the scenario never asks for is a mistake in it; one that it asks for and this host cannot do
+/// A search that the scenario never asks for is a mistake in it; one that it asks for and this host cannot do
 /// is not.
 void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
   const std::string operation = "isolate --security --devices-only";
@@ -54,7 +54,7 @@ void require_a_lender(const std::vector<const SecurityArm*>& lenders) {
   }
 }
 
-/// Where a device is lent, what a run that is killed leaves in it is for the probes to find.
+/// Where a device is lent, what a run that is killed leaves in it is for the searches to find.
 void kill_a_run_before(SecurityArguments& arguments) {
   auto& options = arguments.options;
   options.planned = [&arguments, &options](vmctl::Host& host, const Plan& plan) {
@@ -78,7 +78,7 @@ void kill_a_run_before(SecurityArguments& arguments) {
     if (!options.experiment.may_change_host) { command.emplace_back("--no-host-changes"); }
     if (options.elevation) { command.insert(command.end(), {"--privileges", to_string(*options.elevation)}); }
     if (options.experiment.wait) { command.emplace_back("--wait"); }
-    log::info("security probes: a run of its own fills the device and is killed");
+    log::info("leak searches: a run of its own fills the device and is killed");
     options.experiment.security.killed = kill_a_run(host, command);
   };
 }
@@ -97,7 +97,7 @@ bool write_security_report(const SecurityArguments& arguments, const results::Co
 
 }  // namespace
 
-int probe_security(SecurityArguments& arguments, const std::string& command_line) {
+int search_for_leaks(SecurityArguments& arguments, const std::string& command_line) {
   auto scenario = arguments.scenario.empty()
                       ? decode_scenario(own_scenario, "the scenario of isolate --security")
                       : load_scenario(arguments.scenario, true);
@@ -113,19 +113,20 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   }
   const auto run = run_scenario(scenario, options);
   const auto& id = run.outcome.experiment;
-  std::vector<results::SecurityProbe> probes;
+  std::vector<results::LeakSearch> searches;
   bool reported = true;
   after_run(run.outcome, [&] {
-    probes = probes_of(results::Store(options.database, results::Store::Mode::open), {id});
-    if (!options.quiet && !probes.empty()) {
+    searches = searches_of(results::Store(options.database, results::Store::Mode::open), {id});
+    if (!options.quiet && !searches.empty()) {
       print_result(
-          results::render(results::narrow_security_table(probes), arguments.format, screen_of_stdout()));
+          results::render(results::narrow_security_table(searches), arguments.format, screen_of_stdout()));
     }
-    reported = arguments.report.empty() || probes.empty() ||
+    reported = arguments.report.empty() || searches.empty() ||
                write_security_report(arguments, run.request, command_line);
   });
-  const auto summary = fmt::format("virtrain isolate --security {}: {}\n", id,
-                                   probes.empty() ? "no probe was run" : results::security_summary(probes));
+  const auto summary =
+      fmt::format("virtrain isolate --security {}: {}\n", id,
+                  searches.empty() ? "no search was run" : results::security_summary(searches));
   if (options.quiet) {
     print_result(summary);
   } else {
@@ -134,19 +135,19 @@ int probe_security(SecurityArguments& arguments, const std::string& command_line
   const int status = judge(run.outcome, {}, false);
   if (status != 0) { return status; }
   if (!reported) { return exit_status(ErrorCode::io); }
-  return arguments.expect ? judge_security(probes) : 0;
+  return arguments.expect ? judge_security(searches) : 0;
 }
 
-std::vector<results::SecurityProbe> print_security(const results::Store& store,
-                                                   const std::vector<std::string>& experiments,
-                                                   results::Format format) {
-  auto probes = probes_of(store, experiments);
-  if (probes.empty()) {
+std::vector<results::LeakSearch> print_security(const results::Store& store,
+                                                const std::vector<std::string>& experiments,
+                                                results::Format format) {
+  auto searches = searches_of(store, experiments);
+  if (searches.empty()) {
     throw Error("isolate --security", ErrorCode::not_found,
-                "the selected experiments have no security probes (virtrain isolate --security runs them)");
+                "the selected experiments have no leak searches (virtrain isolate --security runs them)");
   }
-  print_result(results::render(results::narrow_security_table(probes), format, screen_of_stdout()));
-  return probes;
+  print_result(results::render(results::narrow_security_table(searches), format, screen_of_stdout()));
+  return searches;
 }
 
 }  // namespace virtrain::harness

@@ -1,4 +1,4 @@
-#include "harness/security/network_probes.h"
+#include "harness/security/network_searches.h"
 
 #include <fmt/format.h>
 
@@ -40,12 +40,12 @@ std::string without_mask(const std::string& address) {
 
 }  // namespace
 
-std::vector<std::string> network_probe_names() {
-  return {"network_tcp", "network_ipv6", "network_arp", host_addresses_probe, "vsock"};
+std::vector<std::string> network_search_names() {
+  return {"network_tcp", "network_ipv6", "network_arp", host_addresses_search, "vsock"};
 }
 
-NetworkProbes::NetworkProbes(HostAddresses host, const std::string& looking_address,
-                             const std::string& peer_address)
+NetworkSearches::NetworkSearches(HostAddresses host, const std::string& looking_address,
+                                 const std::string& peer_address)
     : host_(std::move(host)),
       looking_address_(without_mask(looking_address)),
       peer_address_(without_mask(peer_address)),
@@ -53,9 +53,9 @@ NetworkProbes::NetworkProbes(HostAddresses host, const std::string& looking_addr
       peers_(make_canary("peer")),
       own_(make_canary("own")) {}
 
-std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::listeners(LiveNode& owner,
-                                                                                     LiveNode& peer,
-                                                                                     LiveNode& looking) {
+std::vector<std::pair<LiveNode*, NetworkSearches::Listener&>> NetworkSearches::listeners(LiveNode& owner,
+                                                                                         LiveNode& peer,
+                                                                                         LiveNode& looking) {
   const auto owners_address = without_mask(owner.placement->address);
   owner_.request = {owners_address, owner_alias, known_ports, owner_vsock_port, owners_.text};
   peer_.request = {peer_address_, peer_alias, known_ports, peer_vsock_port, peers_.text};
@@ -63,7 +63,7 @@ std::vector<std::pair<LiveNode*, NetworkProbes::Listener&>> NetworkProbes::liste
   return {{&owner, owner_}, {&peer, peer_}, {&looking, looking_}};
 }
 
-canary::ReachRequest NetworkProbes::request(bool own_kernel) {
+canary::ReachRequest NetworkSearches::request(bool own_kernel) {
   targets_.clear();
   const auto add = [&](TargetKind kind, const std::string& group, const std::string& address,
                        unsigned port = 0, unsigned cid = 0) {
@@ -103,7 +103,7 @@ canary::ReachRequest NetworkProbes::request(bool own_kernel) {
   return {looking_address_, looking_alias, targets_, texts_of({owners_, peers_, own_}), std::move(scans)};
 }
 
-std::vector<canary::Reply> NetworkProbes::of_group(const canary::Reached& reach, const std::string& group) {
+std::vector<canary::Reply> NetworkSearches::of_group(const canary::Reached& reach, const std::string& group) {
   std::vector<canary::Reply> found;
   for (const auto& one : reach.answers) {
     if (!one.target.starts_with(group + "/")) { continue; }
@@ -113,15 +113,15 @@ std::vector<canary::Reply> NetworkProbes::of_group(const canary::Reached& reach,
   return found;
 }
 
-double NetworkProbes::tried(const std::string& group) const {
+double NetworkSearches::tried(const std::string& group) const {
   return static_cast<double>(std::count_if(targets_.begin(), targets_.end(), [&](const canary::Target& one) {
     return one.name.starts_with(group + "/");
   }));
 }
 
-std::vector<std::pair<std::string, LeakEvidence>> NetworkProbes::judge(const canary::Reached& reach,
-                                                                       bool own_kernel) const {
-  const auto names = network_probe_names();
+std::vector<std::pair<std::string, LeakEvidence>> NetworkSearches::judge(const canary::Reached& reach,
+                                                                         bool own_kernel) const {
+  const auto names = network_search_names();
   return {{names[0], judge_tcp(reach)},
           {names[1], judge_ipv6(reach)},
           {names[2], judge_arp(reach)},
@@ -149,8 +149,8 @@ const canary::ScannedPorts* scan_named(const canary::Reached& reach, const std::
 
 }  // namespace
 
-void NetworkProbes::add_scan(const canary::Reached& reach, const std::string& name,
-                             const std::string& address, LeakEvidence& evidence) {
+void NetworkSearches::add_scan(const canary::Reached& reach, const std::string& name,
+                               const std::string& address, LeakEvidence& evidence) {
   const auto* scan = scan_named(reach, name);
   if (scan == nullptr) { return; }
   evidence.scanned = static_cast<double>(scan->scanned);
@@ -166,13 +166,13 @@ void NetworkProbes::add_scan(const canary::Reached& reach, const std::string& na
   evidence.limits = fmt::format("{} of {} ports answer", scan->answered, scan->total);
 }
 
-bool NetworkProbes::scan_found_peer(const canary::Reached& reach, const std::string& name) {
+bool NetworkSearches::scan_found_peer(const canary::Reached& reach, const std::string& name) {
   const auto* scan = scan_named(reach, name);
   return scan != nullptr && contains(scan->open, first_mpi_port);
 }
 
 /// Two ways: connections, which greet with a canary, and a scan of all ports.
-LeakEvidence NetworkProbes::judge_tcp(const canary::Reached& reach) const {
+LeakEvidence NetworkSearches::judge_tcp(const canary::Reached& reach) const {
   LeakEvidence evidence;
   evidence.control =
       greeted_by(of_group(reach, "tcp-control"), peers_.name) && scan_found_peer(reach, tcp_control_scan);
@@ -182,7 +182,7 @@ LeakEvidence NetworkProbes::judge_tcp(const canary::Reached& reach) const {
 }
 
 /// Everybody on a link answers a ping to all of it, so strangers show without being asked by address.
-LeakEvidence NetworkProbes::judge_ipv6(const canary::Reached& reach) const {
+LeakEvidence NetworkSearches::judge_ipv6(const canary::Reached& reach) const {
   LeakEvidence evidence;
   if (owner_.said.link_local.empty() || peer_.said.link_local.empty()) {
     evidence.lacks = "the nodes have no IPv6 link-local address";
@@ -196,7 +196,7 @@ LeakEvidence NetworkProbes::judge_ipv6(const canary::Reached& reach) const {
   add_leaks(of_group(reach, "ipv6"), evidence);
   add_scan(reach, ipv6_scan, owner_.said.link_local, evidence);
   for (const auto& one : pings) {
-    // A host's answer is told by the probe of its addresses.
+    // A host's answer is told by the search of its addresses.
     if (one.who == peer_.said.link_local || contains(host_.link_local, one.who)) { continue; }
     evidence.leaks.push_back(
         fmt::format("{} on the tenant's link{}", one.who,
@@ -205,7 +205,7 @@ LeakEvidence NetworkProbes::judge_ipv6(const canary::Reached& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_arp(const canary::Reached& reach) const {
+LeakEvidence NetworkSearches::judge_arp(const canary::Reached& reach) const {
   LeakEvidence evidence;
   const auto replies = of_group(reach, "arp-control");
   const auto is_peer = [&](const auto& one) { return one.who == peer_.said.mac; };
@@ -219,7 +219,7 @@ LeakEvidence NetworkProbes::judge_arp(const canary::Reached& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_host(const canary::Reached& reach) const {
+LeakEvidence NetworkSearches::judge_host(const canary::Reached& reach) const {
   LeakEvidence evidence;
   const auto replies = of_group(reach, "arp-control");
   const bool link = !peer_.said.link_local.empty();
@@ -242,7 +242,7 @@ LeakEvidence NetworkProbes::judge_host(const canary::Reached& reach) const {
   return evidence;
 }
 
-LeakEvidence NetworkProbes::judge_vsock(const canary::Reached& reach, bool own_kernel) const {
+LeakEvidence NetworkSearches::judge_vsock(const canary::Reached& reach, bool own_kernel) const {
   LeakEvidence evidence;
   if (!looking_.said.vsock) {
     evidence.lacks = own_kernel ? "the guest's kernel has no vsock, and the VM no such device"

@@ -1,4 +1,4 @@
-#include "harness/security/evidence.h"
+#include "harness/security/leak_evidence.h"
 
 #include <fmt/format.h>
 
@@ -34,9 +34,9 @@ LeakResult judge(const LeakEvidence& evidence) {
   return told ? LeakResult::not_found : LeakResult::inconclusive;
 }
 
-results::SecurityProbe to_record(const LeakEvidence& evidence, const std::string& name,
-                                 const std::string& tenants) {
-  results::SecurityProbe record;
+results::LeakSearch to_record(const LeakEvidence& evidence, const std::string& name,
+                              const std::string& tenants) {
+  results::LeakSearch record;
   record.name = name;
   record.tenants = tenants;
   record.result = to_string(judge(evidence));

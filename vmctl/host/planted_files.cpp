@@ -1,4 +1,4 @@
-#include "vmctl/host/security_probes.h"
+#include "vmctl/host/planted_files.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -23,10 +23,10 @@ struct ArmCanaries {
 inline constexpr const char* owner_tenant = "tenant-a";
 inline constexpr const char* looking_tenant = "tenant-b";
 
-/// Probes of one arm while its nodes are up. `done` gets each record as soon as it is there. A probe that
+/// Searches of one arm while its nodes are up. `done` gets each record as soon as it is there. A search that
 /// fails is `inconclusive` and does not stop the others; throws only what ends the arm (a stop, a lost node).
-asio::awaitable<void> run_tenant_probes(RunContext& context, std::vector<LiveNode>& nodes,
-                                        const ArmCanaries& canaries, bool mirror,
-                                        std::function<void(results::SecurityProbe)> done);
+asio::awaitable<void> run_tenant_searches(RunContext& context, std::vector<LiveNode>& nodes,
+                                          const ArmCanaries& canaries, bool mirror,
+                                          std::function<void(results::LeakSearch)> done);
 
 }  // namespace virtrain::harness

@@ -1,4 +1,4 @@
-#include "harness/security/tenant_probes.h"
+#include "harness/security/tenant_searches.h"
 
 #include <fmt/format.h>
 
@@ -11,7 +11,7 @@
 #include "harness/job/programs.h"
 #include "harness/security/foreign_devices.h"
 #include "harness/security/guest_channels.h"
-#include "harness/security/network_probes.h"
+#include "harness/security/network_searches.h"
 #include "harness/security/node_memory.h"
 
 namespace virtrain::harness {
@@ -26,10 +26,10 @@ constexpr std::uint64_t guest_bytes = std::uint64_t{64} << 30, slice_bytes = std
 /// The same file for both: only its canary tells whose it is.
 constexpr const char* shared_memory_file = "/dev/shm/virtrain-canary";
 
-class TenantProbes {
+class TenantSearches {
  public:
-  TenantProbes(RunContext& context, std::vector<LiveNode>& nodes, const ArmCanaries& canaries, bool mirror,
-               std::function<void(results::SecurityProbe)> done)
+  TenantSearches(RunContext& context, std::vector<LiveNode>& nodes, const ArmCanaries& canaries, bool mirror,
+                 std::function<void(results::LeakSearch)> done)
       : context_(context), canaries_(canaries), mirror_(mirror), done_(std::move(done)) {
     for (auto& node : nodes) {
       if (node.made.tenant == 0) { owner_ = &node; }
@@ -45,10 +45,10 @@ class TenantProbes {
     say("shared memory");
     co_await attempt("shared_memory", at_owner, [this] { return shared_memory(); });
     if (looking_->made.has_own_kernel) {
-      co_await attempt(channels_probe, at_owner, [this] { return channels(); });
+      co_await attempt(channels_search, at_owner, [this] { return channels(); });
     }
     say("devices");
-    co_await attempt(foreign_devices_probe, at_host, [this] { return devices(); });
+    co_await attempt(foreign_devices_search, at_host, [this] { return devices(); });
     say("files of the host");
     co_await attempt("host_files", at_host, [this] { return host_files(); });
     co_await leave_secret();
@@ -56,7 +56,7 @@ class TenantProbes {
 
  private:
   void say(const std::string& what) const {
-    if (context_.progress) { context_.progress("security probes: " + what); }
+    if (context_.progress) { context_.progress("leak searches: " + what); }
   }
 
   void tell(const LeakEvidence& evidence, const std::string& name, const std::string& tenants) {
@@ -85,25 +85,25 @@ class TenantProbes {
     std::string failure;
     try {
       const auto addresses = co_await context_.hosts.ask_only(&vmctl::Host::addresses);
-      NetworkProbes probes(addresses, looking_->placement->address, peer_->placement->address);
-      for (auto& [node, listener] : probes.listeners(*owner_, *peer_, *looking_)) {
+      NetworkSearches searches(addresses, looking_->placement->address, peer_->placement->address);
+      for (auto& [node, listener] : searches.listeners(*owner_, *peer_, *looking_)) {
         listener.said = co_await ask_canary(context_, *node, listener.request, canary_deadline);
       }
       const bool own_kernel = looking_->made.has_own_kernel;
-      auto request = probes.request(own_kernel);
+      auto request = searches.request(own_kernel);
       const auto reach = co_await ask_canary(context_, *looking_, std::move(request), reach_deadline);
-      for (const auto& [name, evidence] : probes.judge(reach, own_kernel)) {
-        tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
+      for (const auto& [name, evidence] : searches.judge(reach, own_kernel)) {
+        tell(evidence, name, name == host_addresses_search ? at_host : at_owner);
       }
       co_return;
     } catch (const Error& error) {
       if (error.code() == ErrorCode::interrupted || looking_->agent->is_lost()) { throw; }
       failure = error.what();
     }
-    for (const auto& name : network_probe_names()) {
+    for (const auto& name : network_search_names()) {
       LeakEvidence evidence;
       evidence.failure = failure;
-      tell(evidence, name, name == host_addresses_probe ? at_host : at_owner);
+      tell(evidence, name, name == host_addresses_search ? at_host : at_owner);
     }
   }
 
@@ -188,7 +188,7 @@ class TenantProbes {
   RunContext& context_;
   const ArmCanaries& canaries_;
   bool mirror_;
-  std::function<void(results::SecurityProbe)> done_;
+  std::function<void(results::LeakSearch)> done_;
   LiveNode* owner_ = nullptr;
   LiveNode* looking_ = nullptr;
   LiveNode* peer_ = nullptr;
@@ -196,11 +196,11 @@ class TenantProbes {
 
 }  // namespace
 
-asio::awaitable<void> run_tenant_probes(RunContext& context, std::vector<LiveNode>& nodes,
-                                        const ArmCanaries& canaries, bool mirror,
-                                        std::function<void(results::SecurityProbe)> done) {
-  TenantProbes probes(context, nodes, canaries, mirror, std::move(done));
-  co_await probes.run();
+asio::awaitable<void> run_tenant_searches(RunContext& context, std::vector<LiveNode>& nodes,
+                                          const ArmCanaries& canaries, bool mirror,
+                                          std::function<void(results::LeakSearch)> done) {
+  TenantSearches searches(context, nodes, canaries, mirror, std::move(done));
+  co_await searches.run();
 }
 
 }  // namespace virtrain::harness

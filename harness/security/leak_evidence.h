@@ -9,11 +9,11 @@
 
 namespace virtrain::harness {
 
-/// Evidence of one probe.
+/// Evidence of one search.
 struct LeakEvidence {
-  std::string lacks = {};            ///< what this host or node has not, so that the probe could not be tried
-  std::string failure = {};          ///< why it did not come to its end
-  std::optional<bool> control = {};  ///< whether the planted canary was found
+  std::string lacks = {};    ///< what this host or node has not, so that the search could not be tried
+  std::string failure = {};  ///< why it did not come to its end
+  std::optional<bool> control = {};     ///< whether the planted canary was found
   std::vector<std::string> leaks = {};  ///< each one in words
   double scanned = 0, total = 0;
   std::string unit = "targets";
@@ -25,7 +25,7 @@ struct LeakEvidence {
 LeakResult judge(const LeakEvidence& evidence);
 
 /// The row of the database.
-results::SecurityProbe to_record(const LeakEvidence& evidence, const std::string& name,
-                                 const std::string& tenants);
+results::LeakSearch to_record(const LeakEvidence& evidence, const std::string& name,
+                              const std::string& tenants);
 
 }  // namespace virtrain::harness

@@ -16,25 +16,25 @@ using vmctl::HostAddresses;
 /// So many of each are tried, and the share is said.
 inline constexpr std::size_t most_host_ipv4 = 1024, most_host_link_local = 64;
 
-inline constexpr const char* host_addresses_probe = "host_addresses";
+inline constexpr const char* host_addresses_search = "host_addresses";
 /// network_tcp, network_ipv6, network_arp, host_addresses, vsock.
-std::vector<std::string> network_probe_names();
+std::vector<std::string> network_search_names();
 
 /// Targets that the looking tenant tries to reach, and the meaning of their answers: pure, but for the nodes
 /// that it pairs with listeners. The other node of the looking tenant is the control of all but vsock.
-class NetworkProbes {
+class NetworkSearches {
  public:
   struct Listener {
     canary::ListenRequest request;
     canary::Listening said;
   };
 
-  NetworkProbes(HostAddresses host, const std::string& looking_address, const std::string& peer_address);
+  NetworkSearches(HostAddresses host, const std::string& looking_address, const std::string& peer_address);
 
   /// One for each node, to be started before request() is sent.
   std::vector<std::pair<LiveNode*, Listener&>> listeners(LiveNode& owner, LiveNode& peer, LiveNode& looking);
   canary::ReachRequest request(bool own_kernel);
-  /// By name, in the order of network_probe_names().
+  /// By name, in the order of network_search_names().
   std::vector<std::pair<std::string, LeakEvidence>> judge(const canary::Reached& reach,
                                                           bool own_kernel) const;
 

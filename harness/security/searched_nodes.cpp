@@ -1,4 +1,4 @@
-#include "harness/security/probe_nodes.h"
+#include "harness/security/searched_nodes.h"
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
@@ -9,9 +9,9 @@ namespace virtrain::harness {
 
 using namespace asio::experimental::awaitable_operators;
 
-asio::awaitable<std::exception_ptr> on_probe_nodes(RunContext& context, const Placement& placement,
-                                                   const std::string& base,
-                                                   std::function<asio::awaitable<void>(LiveNodes&)> work) {
+asio::awaitable<std::exception_ptr> on_searched_nodes(RunContext& context, const Placement& placement,
+                                                      const std::string& base,
+                                                      std::function<asio::awaitable<void>(LiveNodes&)> work) {
   LiveNodes nodes(context, placement, base);
   std::exception_ptr failure;
   const auto guarded = [&]() -> asio::awaitable<void> {

@@ -17,12 +17,12 @@ struct SecurityArguments {
   RunOptions options;
 };
 
-/// Runs the probes of the scenario without its trials and prints them; the exit status.
-int probe_security(SecurityArguments& arguments, const std::string& command_line);
+/// Runs the searches of the scenario without its trials and prints them; the exit status.
+int search_for_leaks(SecurityArguments& arguments, const std::string& command_line);
 
-/// Prints the stored probes of these experiments and returns them. Error(not_found) where they have none.
-std::vector<results::SecurityProbe> print_security(const results::Store& store,
-                                                   const std::vector<std::string>& experiments,
-                                                   results::Format format);
+/// Prints the stored searches of these experiments and returns them. Error(not_found) where they have none.
+std::vector<results::LeakSearch> print_security(const results::Store& store,
+                                                const std::vector<std::string>& experiments,
+                                                results::Format format);
 
 }  // namespace virtrain::harness

@@ -1,4 +1,4 @@
-#include "vmctl/devices/isolation.h"
+#include "vmctl/devices/acs.h"
 
 #include <fmt/format.h>
 
