@@ -110,11 +110,7 @@ void require_one_mpi(const ByHost<HostFacts>& facts) {
 
 /// Each host's copy of a job's payload, which must be the same on all.
 asio::awaitable<void> take_payloads(RunContext& context) {
-  std::set<std::string> paths;
-  for (const auto& placement : context.plan.placements) {
-    for (const auto& tenant : placement.tenants) { paths.insert(payload_of(tenant)); }
-  }
-  paths.erase("");
+  const auto paths = payload_paths(context.plan);
   for (const auto& path : paths) {
     context.payloads[path] = co_await context.hosts.ask(&RunHosts::take_payload, path);
   }

@@ -23,12 +23,25 @@ vmctl::NodeKind node_kind(const std::string& base) {
                               : vmctl::NodeKind::slice;
 }
 
-vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base) {
+std::set<std::string> payload_paths(const Plan& plan) {
+  std::set<std::string> paths;
+  for (const auto& placement : plan.placements) {
+    for (const auto& tenant : placement.tenants) { paths.insert(payload_of(tenant)); }
+  }
+  paths.erase("");
+  return paths;
+}
+
+vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base,
+                                const PayloadDigests& payloads) {
   vmctl::NodeGroupSpec group;
   group.kind = node_kind(base);
   group.guest = placement.guest;
   for (const auto& tenant : placement.tenants) {
-    group.tenants.emplace_back(tenant.nodes.begin(), tenant.nodes.end());
+    auto& nodes = group.tenants.emplace_back(tenant.nodes.begin(), tenant.nodes.end());
+    const auto payload = payloads.find(payload_of(tenant));
+    if (payload == payloads.end()) { continue; }
+    for (auto& node : nodes) { node.payload = payload->second; }
   }
   return group;
 }
@@ -83,12 +96,13 @@ vmctl::CardSettings settings_of_cards(const Devices& devices) {
   return {devices.settings, devices.vgpu_scheduler};
 }
 
-std::vector<PlannedDomain> planned_domains(const Plan& plan, const PlannedXml& planned_xml) {
+std::vector<PlannedDomain> planned_domains(const Plan& plan, const PayloadDigests& payloads,
+                                           const PlannedXml& planned_xml) {
   std::vector<PlannedDomain> domains;
   ByHost<vmctl::NodeId> numbers;  // each host counts its own
   for (std::size_t i = 0; i < plan.trials.size(); ++i) {
     const auto& trial = plan.trials[i];
-    const auto group = node_group(plan.placements[trial.placement], trial.base);
+    const auto group = node_group(plan.placements[trial.placement], trial.base, payloads);
     for (std::size_t t = 0; t < group.tenants.size(); ++t) {
       for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
         // Slices take numbers too; in the shared arm one stands for all nodes of its tenant on a host.

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <functional>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,15 @@ bool shares_nodes(const std::string& base);
 
 vmctl::NodeKind node_kind(const std::string& base);
 
+/// SHA-256 of payloads, by their paths.
+using PayloadDigests = std::map<std::string, std::string>;
+
+/// Paths of the payloads that jobs of the plan run in.
+std::set<std::string> payload_paths(const Plan& plan);
+
 /// The nodes that the host makes of a placement in an arm.
-vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base);
+vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base,
+                                const PayloadDigests& payloads = {});
 
 /// Whether a node of the plan gets a device of NVIDIA's, whose driver its image must have then.
 bool lends_nvidia_devices(const Plan& plan);
@@ -43,7 +52,8 @@ struct PlannedDomain {
   std::string xml;
 };
 /// The VMs of all trials, in their order.
-std::vector<PlannedDomain> planned_domains(const Plan& plan, const PlannedXml& planned_xml);
+std::vector<PlannedDomain> planned_domains(const Plan& plan, const PayloadDigests& payloads,
+                                           const PlannedXml& planned_xml);
 
 /// The domain XML of each case's first trial in each arm with VMs, for people.
 std::string to_text(const Plan& plan, const std::vector<PlannedDomain>& domains);

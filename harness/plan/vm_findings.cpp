@@ -47,9 +47,10 @@ struct VmCheck {
       const auto longest =
           std::max_element(tenant.nodes.begin(), tenant.nodes.end(),
                            [&](const auto& a, const auto& b) { return length(a) < length(b); });
+      auto boot = vmctl::guest_boot({tenant.nodes.begin(), tenant.nodes.end()}, *longest, true);
+      boot.has_payload = !payload_of(tenant).empty();
       try {
-        vmctl::guest_command_line(
-            vmctl::guest_boot({tenant.nodes.begin(), tenant.nodes.end()}, *longest, true));
+        vmctl::guest_command_line(boot);
       } catch (const Error& error) {
         found.problems.push_back(fmt::format("case {}: {}: {} (use fewer nodes in a tenant)",
                                              placement.case_name, tenant.name, error.message()));

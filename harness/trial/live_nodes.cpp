@@ -66,12 +66,7 @@ LiveNodes::LiveNodes(RunContext& context, const Placement& placement, const std:
     : context_(context), placement_(placement), base_(base) {}
 
 asio::awaitable<void> LiveNodes::define() {
-  auto spec = node_group(placement_, base_);
-  for (std::size_t t = 0; t < spec.tenants.size(); ++t) {
-    const auto payload = context_.payloads.find(payload_of(placement_.tenants[t]));
-    if (payload == context_.payloads.end()) { continue; }
-    for (auto& node : spec.tenants[t]) { node.payload = payload->second; }
-  }
+  const auto spec = node_group(placement_, base_, context_.payloads);
   auto group = co_await context_.hosts.ask(&RunHosts::plan_nodes, spec);
   group_ = group.id;
   const auto looks = std::make_shared<LooseCalls>(context_.io, context_.pool);

@@ -53,7 +53,7 @@ def run(scenario, *options, facts=None):
         records = [json.loads(line) for line in exported.stdout.splitlines()]
         if facts is not None:
             with sqlite3.connect(db) as connection:
-                facts += [row[0] for row in connection.execute("SELECT value FROM v_fact WHERE key = 'payload_sha256'")]
+                facts += connection.execute("SELECT arm, value FROM v_fact WHERE key = 'payload_sha256'").fetchall()
         return [one for one in records if one["record"] == "trial"]
 
 
@@ -111,8 +111,9 @@ def mounted():
 
 
 def payload():
-    """A virtual environment as a payload, in slices with namespaces and without, on one node and on two. The job says
-    itself that it sees the payload's files, cannot write to them, and sees nothing of the host's."""
+    """A virtual environment as a payload: in slices with namespaces and without, on one node and on two; then in a VM
+    and a slice, which have the same bytes. The job says itself that it sees the payload's files, cannot write to them,
+    and sees nothing of the host's."""
     if not os.path.exists("/dev/loop-control"):
         print("skipped: there are no loop devices")
         sys.exit(SKIPPED)
@@ -131,9 +132,17 @@ def payload():
         scenario["workload"]["throughput"]["scope"] = "rank"
         facts = []
         trials = run(scenario, facts=facts)
-    assert len(trials) == 4, trials
-    check(trials, "steps/s", 5, 20)
-    assert set(facts) == {digest}, facts
+        assert len(trials) == 4, trials
+        check(trials, "steps/s", 5, 20)
+        assert set(facts) == {("bare_metal", digest), ("bare_metal_shared", digest)}, facts
+        scenario.update(arms=["bare_metal", "vm"], cases=[{"name": "one", "tenants": [{"nodes": 1}]}])
+        scenario["workload"]["launch"] = "once"
+        del scenario["workload"]["throughput"]["scope"], scenario["guest"]["packages"]
+        facts = []
+        trials = run(scenario, facts=facts)
+    assert {trial["arm"] for trial in trials} == {"bare_metal", "vm"}, trials
+    check(trials, "steps/s", 5, 10)
+    assert set(facts) == {("bare_metal", digest), ("vm", digest)}, facts
     assert mounted() == before, mounted()
 
 

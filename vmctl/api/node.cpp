@@ -139,7 +139,7 @@ std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<
 }
 
 GuestBoot guest_boot(const std::vector<NodeSpec>& tenants_nodes, const NodeSpec& node, bool networked) {
-  GuestBoot boot{node.hostname, networked ? node.address : "", {}};
+  GuestBoot boot{node.hostname, networked ? node.address : "", {}, !node.payload.empty()};
   for (const auto& peer : tenants_nodes) {
     boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
   }
@@ -152,6 +152,7 @@ std::string guest_command_line(const GuestBoot& boot) {
   std::vector<std::string> hosts;
   for (const auto& host : boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
   if (!hosts.empty()) { line += " vt.hosts=" + join(hosts, ","); }
+  if (boot.has_payload) { line += " vt.payload"; }
 
   const auto blank_free = [](const std::string& word) {
     return word.find_first_of(" \t\r\n\"',") == std::string::npos;

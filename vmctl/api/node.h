@@ -243,8 +243,9 @@ struct GuestBoot {
     std::string address;  ///< without prefix length
   };
   std::string hostname;
-  std::string address;      ///< of eth0, "10.77.0.11/24"; empty: no network
-  std::vector<Host> hosts;  ///< for /etc/hosts, itself included
+  std::string address;       ///< of eth0, "10.77.0.11/24"; empty: no network
+  std::vector<Host> hosts;   ///< for /etc/hosts, itself included
+  bool has_payload = false;  ///< it mounts the disk with payload_serial
 };
 
 /// Name, address and neighbours that a node boots with.

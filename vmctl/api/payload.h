@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 // A job's payload: what those who make, look into, mount and enter one agree on. Nothing else is included,
@@ -10,6 +11,9 @@ namespace virtrain::vmctl {
 inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// In a payload: folders of its programs, as PATH has them.
 inline constexpr const char* payload_path_file = "/.virtrain-path";
+
+/// Serial number of the disk that a VM has it on, by which a guest tells it from others.
+inline constexpr const char* payload_serial = "virtrain-payload";
 
 /// How many bytes of a file is_squashfs() looks at.
 inline constexpr std::size_t squashfs_header_bytes = 96;

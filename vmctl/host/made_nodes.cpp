@@ -122,10 +122,14 @@ void MadeNodes::look_at_payloads() const {
   for (const auto& tenant : spec_.tenants) {
     for (const auto& node : tenant) {
       if (node.payload.empty()) { continue; }
-      if (is_vm()) { refuse("VMs have no payloads"); }
       if (!run_.payloads.contains(node.payload)) { refuse("the run has taken no payload " + node.payload); }
     }
   }
+}
+
+std::string MadeNodes::payload_of(const Node& node) const {
+  const auto& digest = node.spec->payload;
+  return digest.empty() ? std::string() : run_.payloads.at(digest).file.string();
 }
 
 void MadeNodes::look_at_host_network() {
@@ -362,6 +366,7 @@ DomainSpec MadeNodes::domain_of(const Node& node) const {
   facts.virtualization = host.virtualization;
   facts.boot_disk = boot_disk_of(node);
   facts.scratch = node.scratch;
+  facts.payload = payload_of(node);
   facts.cpu_traits = host.cpu_traits;
   facts.in_session = run_.spec.mode != HostMode::system;
   facts.nic = vm_nic(node);
@@ -464,7 +469,7 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
     spec.program_folders.push_back(program.parent_path());
   }
   spec.temporary_folder = node.facts.temporary_folder;
-  if (!node.spec->payload.empty()) { spec.payload = run_.payloads.at(node.spec->payload).file; }
+  spec.payload = payload_of(node);
   const char* path = std::getenv("PATH");
   spec.environment = {"PATH=" + run_.programs.rsh.parent_path().string() + ":" +
                       (path != nullptr ? path : "/usr/bin:/bin")};

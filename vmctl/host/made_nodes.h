@@ -66,6 +66,8 @@ class MadeNodes {
   void look_at_host_network();
   /// Throws Error(protocol) where the run has not taken them.
   void look_at_payloads() const;
+  /// This host's copy of its payload; empty: it has none.
+  std::string payload_of(const Node& node) const;
   Network plan_network(std::size_t tenant) const;
   /// How the node hangs in its tenant's network.
   void look_at_place_in_network(NodeFacts& facts) const;

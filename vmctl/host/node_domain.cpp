@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "vmctl/guest/mirror/guest_image.h"
+
 namespace virtrain::vmctl {
 
 std::string HostNames::domain(NodeId number) const {
@@ -85,6 +87,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.root_image = facts.root_image;
   spec.boot_disk = facts.boot_disk;
   spec.scratch = facts.scratch;
+  spec.payload = facts.payload;
   spec.planted_channel = node.planted_channel;
   if (!spec.boot_disk) {
     spec.kernel_command_line =
@@ -116,7 +119,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
 std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node, NodeId number,
                         bool emulated, const CpuTraits& cpu_traits) {
   const HostNames names{"EXPERIMENT", "TAG"};
-  const std::string image = "/var/cache/virtrain/images/IMAGE/";
+  const std::string images = "/var/cache/virtrain/images/", image = images + "IMAGE/";
   const std::string files = "/var/lib/virtrain/logs/EXPERIMENT/" + names.domain(number);
   VmFacts facts;
   facts.number = number;
@@ -129,6 +132,9 @@ std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::siz
   }
   if (group.network.kind == HostNetworkKind::bridge) { facts.nic = NicKind::bridge; }
   if (group.tenants[tenant][node].scratch_bytes > 0) { facts.scratch = ScratchDisk{files + ".disk"}; }
+  if (const auto& payload = group.tenants[tenant][node].payload; !payload.empty()) {
+    facts.payload = images + payload.substr(0, length_of_image_hash) + "/disk";
+  }
   facts.virtualization = emulated ? Virtualization::tcg : Virtualization::kvm;
   facts.cpu_traits = cpu_traits;
   return domain_xml(domain_spec(group, tenant, node, names, facts));

@@ -35,6 +35,7 @@ struct VmFacts {
   Virtualization virtualization = Virtualization::tcg;
   std::optional<BootDisk> boot_disk;  ///< of a guest with an image of its own
   std::optional<ScratchDisk> scratch;
+  std::string payload;  ///< this host's copy of it; empty: none
   CpuTraits cpu_traits = {};
   bool in_session = false;                        ///< see DomainSpec
   std::optional<NicKind> nic = NicKind::network;  ///< nothing: without a network

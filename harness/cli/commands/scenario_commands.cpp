@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "common/error.h"
+#include "common/files/file_hash.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
@@ -182,7 +183,9 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
   if (!as_json && !arguments.xml) { return; }
   std::vector<PlannedDomain> domains;
   if (arguments.xml) {
-    domains = planned_domains(plan, [&](auto group, auto tenant, auto node, auto number) {
+    PayloadDigests payloads;
+    for (const auto& path : payload_paths(plan)) { payloads[path] = sha256_of_file(path); }
+    domains = planned_domains(plan, payloads, [&](auto group, auto tenant, auto node, auto number) {
       const auto& name = group.tenants[tenant][node].host;
       const auto at = std::ranges::find(rooms, name, &PlanHost::name) - rooms.begin();
       const auto& host = hosts.at(static_cast<std::size_t>(at));

@@ -358,25 +358,6 @@ class CaseDecoder {
   Diagnostics& diagnostics_;
 };
 
-/// VMs have no payloads yet.
-void check_payloads(MapReader& in, const Scenario& scenario) {
-  for (const auto& arm : scenario.arms) {
-    if (arm.base != arm_vm) { continue; }
-    for (const auto& one : arm.cases) {
-      for (const auto& tenant : one.tenants) {
-        const auto& job = tenant.workload.job;
-        if (!job || job->payload.empty()) { continue; }
-        in.refuse(
-            "arms",
-            "arm {}: VMs cannot mount a payload yet (allowed: arms bare_metal and bare_metal_shared; in VMs "
-            "a command runs in guest.packages)",
-            arm.name);
-        return;
-      }
-    }
-  }
-}
-
 /// `cases`, or the victims of `isolation` as cases; then the arms, each with its own of them.
 void decode_work(MapReader& in, const Field& document, const Ground& ground, std::vector<SweepPoint> sweep,
                  std::vector<Variant>& variants, Scenario& scenario, bool large_sweeps,
@@ -485,10 +466,7 @@ Scenario decode_document(const Field& document, bool large_sweeps,
   if (scenario.until && scenario.until->verdict && scenario.arms.size() < 2) {
     in.refuse("pairs", "until: verdict needs two arms to compare");
   }
-  if (!document.describes()) {
-    check_attached(in, scenario, variants, diagnostics);
-    check_payloads(in, scenario);
-  }
+  if (!document.describes()) { check_attached(in, scenario, variants, diagnostics); }
   decode_times(in, scenario);
   check_extent(in, scenario);
   decode_expect(in, scenario, diagnostics);

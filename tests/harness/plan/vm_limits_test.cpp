@@ -164,11 +164,11 @@ TEST_CASE("a tenant has no more VMs than its guests' kernel command line has roo
   CHECK(words(600, "[bare_metal, bare_metal_shared]") == "(planned)");
   const auto s = limited_scenario(most, "vcpus: 1");
   const auto plan = allowed_plan(s, large, false);
-  CHECK_NOTHROW(planned_domains(plan, xml_of_this_host));
+  CHECK_NOTHROW(planned_domains(plan, {}, xml_of_this_host));
 }
 
 TEST_CASE("guests from a cloud image have their peers' names from the seed, however many they are") {
   const auto s = limited_scenario(300, "vcpus: 1, image: /images/cloud.qcow2", "[vm]");
   const auto plan = allowed_plan(s, host(1, 600, 4096), false);
-  CHECK_NOTHROW(planned_domains(plan, xml_of_this_host));
+  CHECK_NOTHROW(planned_domains(plan, {}, xml_of_this_host));
 }

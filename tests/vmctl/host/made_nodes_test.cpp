@@ -20,6 +20,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/api/payload.h"
 #include "vmctl/host/node_domain.h"
 #include "vmctl/host/tenant_network.h"
 #include "vmctl/slice/net_devices.h"
@@ -268,6 +269,26 @@ TEST_CASE("a disk for loads is an empty file of its own size, journalled, and go
   CHECK(nodes.remove().left.empty());
   CHECK_FALSE(fs::exists(file));
   CHECK(other.journal.effects().empty());
+}
+
+TEST_CASE("the VM of a job has its payload as a disk, of the copy that the run has taken") {
+  TornDown other([](TornDown&) {});
+  const std::string digest(64, 'a'), foreign(64, 'b');
+  other.run.payloads.insert({digest, {"/images/aaaa/disk", digest, nullptr}});
+  auto group = two_tenants();
+  group.tenants[1][0].payload = digest;
+  MadeNodes nodes(other.run, group);
+  for (const auto& node : nodes.facts()) {
+    const bool has_one = node.tenant == 1;
+    CHECK(node.payload_folder == (has_one ? "/tmp/virtrain/payload" : ""));
+    const auto xml = nodes.start(node.id).domain_xml;
+    CHECK((xml.find(payload_serial) != std::string::npos) == has_one);
+    CHECK((xml.find("<source file=\"/images/aaaa/disk\">") != std::string::npos) == has_one);
+    CHECK((xml.find(" vt.payload ") != std::string::npos) == has_one);
+  }
+  CHECK(nodes.remove().left.empty());
+  group.tenants[0][0].payload = foreign;
+  CHECK_THROWS_WITH(MadeNodes(other.run, group), Contains("the run has taken no payload " + foreign));
 }
 
 TEST_CASE(

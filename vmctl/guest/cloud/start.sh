@@ -2,15 +2,20 @@
 # Started by cloud-init: mounts virtrain's root, which comes as a disk of its own, beside the image's and starts the
 # agent in it. Kernel, services and GPU driver stay the image's.
 set -eu
-. /run/virtrain/node # HOST, ADDRESS, MAC, HOSTS
+. /run/virtrain/node # HOST, ADDRESS, MAC, HOSTS, PAYLOAD
 
-disk=/dev/disk/by-id/virtio-virtrain-root
-tries=0
-until [ -e "$disk" ]; do
-  tries=$((tries + 1))
-  [ "$tries" -le 300 ] || { echo "virtrain: $disk has not appeared" >&2; exit 1; }
-  sleep 0.1
-done
+# wait_for_disk SERIAL: sets disk
+wait_for_disk() {
+  disk=/dev/disk/by-id/virtio-$1
+  tries=0
+  until [ -e "$disk" ]; do
+    tries=$((tries + 1))
+    [ "$tries" -le 300 ] || { echo "virtrain: $disk has not appeared" >&2; exit 1; }
+    sleep 0.1
+  done
+}
+
+wait_for_disk virtrain-root
 cd /run/virtrain
 mkdir -p ro rw root
 mount -o ro "$disk" ro
@@ -24,6 +29,12 @@ mount -t tmpfs -o mode=1777 tmpfs root/tmp
 mkdir -m 0700 root/tmp/virtrain
 mkdir -p "root/lib/modules"
 mount --bind /lib/modules root/lib/modules
+if [ -n "$PAYLOAD" ]; then
+  wait_for_disk virtrain-payload
+  modprobe squashfs 2>/dev/null || true # or it is built in
+  mkdir root/tmp/virtrain/payload
+  mount -t squashfs -o ro,nosuid,nodev "$disk" root/tmp/virtrain/payload
+fi
 
 # The image's own driver, where it has one, goes before the host's: kernel module and libraries must be of one version.
 for library in $(ldconfig -p 2>/dev/null | sed -n 's/.*x86-64.* => //p' | grep -E '/lib(cuda|nvidia-[a-z0-9-]+)\.so' || true); do

@@ -2,9 +2,11 @@
 // sets host name and network from the kernel command line and becomes the agent. Static, and no shell on the
 // way: under emulation every program start costs tens of milliseconds.
 //
-//   vt.host=NAME  vt.ip=A.B.C.D/LEN  vt.hosts=NAME:A.B.C.D,...  vt.probe (say one line and power off)
+//   vt.host=NAME  vt.ip=A.B.C.D/LEN  vt.hosts=NAME:A.B.C.D,...  vt.payload (mount that disk)
+//   vt.probe (say one line and power off)
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -14,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -93,14 +96,14 @@ void load_drivers() {
   }
 }
 
-void wait_for(const char* device) {
+template <typename IsThere>
+void wait_for(const std::string& device, IsThere is_there) {
   constexpr int tries = 3000;  // 30 s: an emulated guest on a busy host
-  struct stat status {};
   for (int i = 0; i < tries; ++i) {
-    if (::stat(device, &status) == 0) { return; }
+    if (is_there()) { return; }
     ::usleep(10'000);
   }
-  give_up(std::string("wait for ") + device);
+  give_up("wait for " + device);
 }
 
 /// The initrd has it where the root's is compressed.
@@ -117,7 +120,7 @@ void load_overlay(const std::string& release) {
 void enter_overlaid_root() {
   struct utsname name {};
   ::uname(&name);
-  wait_for("/dev/vda");
+  wait_for("/dev/vda", [] { return ::access("/dev/vda", F_OK) == 0; });
   mount_or_give_up("/dev/vda", "/ro", "ext4", MS_RDONLY | MS_NOATIME);
   load_overlay(name.release);
   mount_or_give_up("tmpfs", "/rw", "tmpfs", 0, "mode=0755");
@@ -198,6 +201,41 @@ void configure(const std::vector<std::string>& command_line) {
   if (!address.empty()) { bring_up("eth0", address); }
 }
 
+/// The disk with this serial number: "/dev/vdb"; empty: there is none.
+std::string disk_of_serial(const char* serial) {
+  std::string found;
+  DIR* const disks = ::opendir("/sys/block");
+  while (const dirent* entry = disks == nullptr ? nullptr : ::readdir(disks)) {
+    const std::string name = entry->d_name;
+    const auto said = words(plain_text("/sys/block/" + name + "/serial"), "\n");
+    if (said.size() == 1 && said[0] == serial) { found = "/dev/" + name; }
+  }
+  if (disks != nullptr) { ::closedir(disks); }
+  return found;
+}
+
+/// With all that it depends on; a kernel that has it built in needs none.
+void load_by_modprobe(const char* module) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/sbin/modprobe", "modprobe", "-q", module, static_cast<char*>(nullptr));
+    ::_exit(1);
+  }
+  if (child > 0) { ::waitpid(child, nullptr, 0); }
+}
+
+/// Where a slice has it, so that a job's command line is the same.
+void mount_payload() {
+  std::string disk;
+  wait_for("the disk of the payload", [&] {
+    disk = disk_of_serial(virtrain::vmctl::payload_serial);
+    return !disk.empty() && ::access(disk.c_str(), F_OK) == 0;
+  });
+  load_by_modprobe("squashfs");
+  const auto folder = std::string(virtrain::vmctl::node_temporary_folder) + virtrain::vmctl::payload_folder;
+  mount_or_give_up(disk.c_str(), folder.c_str(), "squashfs", MS_RDONLY | MS_NOSUID | MS_NODEV);
+}
+
 }  // namespace
 
 int main() {
@@ -226,6 +264,9 @@ int main() {
   ::setenv("LANG", "C.UTF-8", 1);
   if (::mkdir(virtrain::vmctl::node_temporary_folder, 0700) != 0) { give_up("make a folder in /tmp"); }
   ::setenv("TMPDIR", virtrain::vmctl::node_temporary_folder, 1);
+  for (const auto& word : command_line) {
+    if (word == "vt.payload") { mount_payload(); }
+  }
   ::execl(virtrain::vmctl::guest_agent, "virtrain-agent", "--channel", virtrain::vmctl::agent_channel,
           static_cast<char*>(nullptr));
   give_up(std::string("start ") + virtrain::vmctl::guest_agent);

@@ -5,6 +5,7 @@
 
 #include "common/error.h"
 #include "common/text/cpu_list.h"
+#include "vmctl/api/payload.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
 
@@ -253,10 +254,18 @@ void add_scratch_disk(pugi::xml_node devices, const DomainSpec& spec) {
   add(disk, "serial", scratch_serial);
 }
 
+/// VMs of one host share it.
+void add_payload_disk(pugi::xml_node devices, const DomainSpec& spec) {
+  if (spec.payload.empty()) { return; }
+  const char* target = spec.boot_disk ? "vde" : "vdc";
+  add(add_disk(devices, spec.payload, "raw", target, spec, true), "serial", payload_serial);
+}
+
 void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
   if (!spec.boot_disk) {
     add_disk(devices, spec.root_image, "raw", "vda", spec, true);
     add_scratch_disk(devices, spec);
+    add_payload_disk(devices, spec);
     return;
   }
   auto boot = add_disk(devices, spec.boot_disk->overlay, "qcow2", "vda", spec, false);
@@ -267,6 +276,7 @@ void add_disks(pugi::xml_node devices, const DomainSpec& spec) {
   add(add_disk(devices, spec.root_image, "raw", "vdb", spec, true), "serial", root_serial);
   add_disk(devices, spec.boot_disk->seed, "raw", "vdc", spec, true);
   add_scratch_disk(devices, spec);
+  add_payload_disk(devices, spec);
 }
 
 void add_nic_driver(pugi::xml_node interface, const NicSpec& nic, const DomainSpec& spec) {

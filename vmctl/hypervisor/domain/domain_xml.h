@@ -88,6 +88,7 @@ struct DomainSpec {
   std::optional<BootDisk> boot_disk;  ///< then without kernel, initrd and kernel_command_line
   std::string kernel_command_line;    ///< see guest_command_line()
   std::optional<ScratchDisk> scratch;
+  std::string payload;          ///< squashfs of a job, attached read-only; empty: none
   std::string planted_channel;  ///< see NodeSpec
   std::vector<NicSpec> nics;
   std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host

@@ -69,7 +69,9 @@ TEST_CASE("cloud-init finds the seed by its label, with the three files under th
 TEST_CASE("the start script learns name, address, NIC and neighbours") {
   CHECK(in_a_shell(a_seed, "$HOST $ADDRESS $MAC") == "t1n1 10.77.0.1/16 52:54:00:00:00:01\n");
   CHECK(in_a_shell(a_seed, "$HOSTS") == "t1n1:10.77.0.1 t1n2:10.77.0.2\n");
-  CHECK(in_a_shell({{"t1n1", "", {}}, "52:54:00:00:00:01"}, "[$ADDRESS][$MAC][$HOSTS]") == "[][][]\n");
+  CHECK(in_a_shell({{"t1n1", "", {}}, "52:54:00:00:00:01"}, "[$ADDRESS][$MAC][$HOSTS][$PAYLOAD]") ==
+        "[][][][]\n");
+  CHECK(in_a_shell({{"t1n1", "", {}, true}, ""}, "$PAYLOAD") == "yes\n");
 }
 
 TEST_CASE("an image may be qcow2 or raw, whole, and readable by QEMU's user") {

@@ -125,6 +125,22 @@ TEST_CASE("a planted channel is a port that leads nowhere") {
   CHECK(text.find("<target type=\"virtio\" name=\"org.virtrain.planted.t2n1\" />") != std::string::npos);
 }
 
+TEST_CASE("a payload is a read-only disk with a serial number, whose file nobody relabels") {
+  auto spec = emulated();
+  spec.payload = "/var/cache/virtrain/images/0123/disk";
+  const auto text = domain_xml(spec);
+  check_golden("domain-payload.xml", text);
+  check_schema("domain", text);
+  spec.scratch = ScratchDisk{"/s.disk"};
+  spec.boot_disk = BootDisk{"/o.qcow2", "/base.img", "qcow2", "/seed.iso"};
+  spec.kernel_command_line.clear();
+  const auto cloud = domain_xml(spec);
+  check_schema("domain", cloud);
+  CHECK(cloud.find("<target dev=\"vde\" bus=\"virtio\" />") != std::string::npos);
+  spec.in_session = true;
+  CHECK(domain_xml(spec).find("seclabel") == std::string::npos);
+}
+
 TEST_CASE("a disk for loads writes through to the host's, within the limits of the node's disks") {
   auto spec = emulated();
   spec.limits.disk_write = 16ULL << 20;
@@ -218,6 +234,7 @@ TEST_CASE("kernel command line of a guest") {
   CHECK(guest_command_line({"a1", "10.77.0.11/24", {{"a1", "10.77.0.11"}, {"a2", "10.77.0.12"}}}) ==
         "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=a1 vt.ip=10.77.0.11/24 "
         "vt.hosts=a1:10.77.0.11,a2:10.77.0.12");
+  CHECK(guest_command_line({"a1", "", {}, true}).ends_with(" vt.host=a1 vt.payload"));
   CHECK_THROWS_AS(guest_command_line({"a 1", "", {}}), Error);
   CHECK_THROWS_AS(guest_command_line({"a1", "", {{"b,c", "10.0.0.1"}}}), Error);
   GuestBoot many{"a1", "", {}};
