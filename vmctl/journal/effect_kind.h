@@ -17,6 +17,7 @@
   KIND(bridge)                      \
   KIND(cgroup)                      \
   KIND(resctrl)                     \
+  KIND(loop)                        \
   KIND(file)                        \
   KIND(mdev)                        \
   KIND(vgpu_type)                   \

@@ -2,7 +2,10 @@
 
 #include "vmctl/resources/cleanup.h"
 
+#include <fcntl.h>
+#include <linux/loop.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include <functional>
 #include <set>
 
+#include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
@@ -450,6 +454,75 @@ TEST_CASE("without a mark a prefix makes nothing ours, and the tag of a live exp
   CHECK(has(view.leftovers, EffectKind::netns, "vt-00dead-1"));
   CHECK(has(view.in_use, EffectKind::bridge, "vtb00a11e0"));
   CHECK_FALSE(has(view.leftovers, EffectKind::bridge, "vtb00a11e0"));
+}
+
+/// A loop device with this name in place of its file's, which lives as long as this.
+class NamedLoop {
+ public:
+  NamedLoop(const fs::path& file, const std::string& name) {
+    const UniqueFd control(::open("/dev/loop-control", O_RDWR | O_CLOEXEC));
+    if (!control) { test::skip("there are no loop devices"); }
+    const UniqueFd backing(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    loop_config config{};
+    config.fd = static_cast<__u32>(backing.get());
+    config.info.lo_flags = LO_FLAGS_READ_ONLY;
+    name.copy(reinterpret_cast<char*>(config.info.lo_file_name), LO_NAME_SIZE - 1);
+    for (int i = 0; i < 100 && !is_set_; ++i) {
+      device_ = "/dev/loop" + std::to_string(::ioctl(control.get(), LOOP_CTL_GET_FREE));
+      const UniqueFd loop(::open(device_.c_str(), O_RDONLY | O_CLOEXEC));
+      is_set_ = loop && ::ioctl(loop.get(), LOOP_CONFIGURE, &config) == 0;
+    }
+    REQUIRE(is_set_);
+  }
+  ~NamedLoop() {
+    if (is_there()) { run_command({"losetup", "-d", device_}); }
+  }
+  NamedLoop(const NamedLoop&) = delete;
+  NamedLoop& operator=(const NamedLoop&) = delete;
+
+  bool is_there() const {
+    return fs::exists("/sys/block/" + fs::path(device_).filename().string() + "/loop");
+  }
+  const std::string& device() const { return device_; }
+
+ private:
+  std::string device_;
+  bool is_set_ = false;
+};
+
+TEST_CASE("a loop device is a leftover by its mark and its slice's name, and no stranger's is detached") {
+  test::need_root();
+  const TemporaryFolder folder;
+  const auto file = folder.path / "image";
+  std::ofstream(file) << std::string(8192, 'x');
+  TemporaryJournal temporary("loops");
+  temporary.journal.acquire(this_process("20261120t083012-00a11e", ""), {"core:9007"});
+  const NamedLoop dead(file, "virtrain:vt-00dead-7"), open(file, "virtrain:vt-00dead-8"),
+      alive(file, "virtrain:vt-00a11e-7"), similar(file, "virtrain:lab"), strange(file, "vt-00dead-7"),
+      plain(file, file.string());
+
+  const auto view = find_leftovers(nullptr, &temporary.journal);
+  CHECK(has(view.leftovers, EffectKind::loop, "vt-00dead-7"));
+  CHECK(has(view.leftovers, EffectKind::loop, "vt-00dead-8"));
+  CHECK(has(view.in_use, EffectKind::loop, "vt-00a11e-7"));
+  CHECK(has(view.foreign, EffectKind::loop, "lab"));
+  CleanupView just_loops;
+  for (const auto& one : view.leftovers) {
+    if (one.kind != EffectKind::loop || !one.name.starts_with("vt-00dead-")) { continue; }
+    CHECK(one.detail.find(one.name.ends_with('7') ? dead.device() : open.device()) == 0);
+    just_loops.leftovers.push_back(one);
+  }
+  CHECK(just_loops.leftovers.size() == 2);
+
+  const UniqueFd holder(::open(open.device().c_str(), O_RDONLY | O_CLOEXEC));
+  const auto result = clean(just_loops, nullptr, nullptr);
+  REQUIRE(result.failed.size() == 1);
+  CHECK(result.failed[0].first.name == "vt-00dead-8");
+  CHECK(result.failed[0].second.find("a process still has it mounted or open (" + open.device()) !=
+        std::string::npos);
+  CHECK_FALSE(dead.is_there());
+  for (const auto* other : {&open, &alive, &similar, &strange, &plain}) { CHECK(other->is_there()); }
+  CHECK_FALSE(has(find_leftovers(nullptr, nullptr).leftovers, EffectKind::loop, "vt-00dead-7"));
 }
 
 TEST_CASE("a cgroup to try limits is left over once the process that made it is dead") {

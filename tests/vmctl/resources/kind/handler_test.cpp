@@ -23,31 +23,18 @@ TEST_CASE("every kind of lease has a handler of its own, which can find or tell 
     CHECK((handler.left != nullptr) == (handler.undo != nullptr));
   }
   // Journals of other versions have these words.
-  CHECK(words == std::set<std::string>{"domain",
-                                       "network",
-                                       "bridge",
-                                       "netns",
-                                       "veth",
-                                       "vxlan",
-                                       "slice",
-                                       "cgroup",
-                                       "resctrl",
-                                       "file",
-                                       "process",
-                                       "service",
-                                       "device_settings",
-                                       "virtual_functions",
-                                       "mdev",
-                                       "vgpu_type",
-                                       "vgpu_scheduler",
-                                       "binding",
-                                       "guids",
-                                       "kvm_device"});
+  CHECK(words == std::set<std::string>{
+                     "domain",    "network",   "bridge",         "netns",           "veth",
+                     "vxlan",     "slice",     "cgroup",         "resctrl",         "loop",
+                     "file",      "process",   "service",        "device_settings", "virtual_functions",
+                     "mdev",      "vgpu_type", "vgpu_scheduler", "binding",         "guids",
+                     "kvm_device"});
 }
 
 TEST_CASE("what uses something is removed before it") {
   const auto before = [](EffectKind one, EffectKind other) { return one < other; };
   CHECK(before(EffectKind::process, EffectKind::cgroup));
+  CHECK(before(EffectKind::process, EffectKind::loop));
   CHECK(before(EffectKind::domain, EffectKind::network));
   CHECK(before(EffectKind::veth, EffectKind::netns));
   CHECK(before(EffectKind::netns, EffectKind::bridge));
