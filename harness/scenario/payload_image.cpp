@@ -122,7 +122,8 @@ std::string refusal_of_program(const Image& image, const std::string& program, i
   constexpr std::size_t elf_bytes = 20;
   const auto begin = image.begin_of(file);
   if (begin.starts_with("#!") && depth < 4) {
-    const auto words = virtrain::words_of(begin.substr(2, begin.find('\n') - 2));
+    const auto line = begin.substr(2, begin.find('\n') - 2);
+    const auto words = virtrain::words_of(line);
     return words.empty() ? "" : refusal_of_program(image, std::string(words[0]), depth + 1);
   }
   if (!begin.starts_with("\x7f"

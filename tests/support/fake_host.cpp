@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/files/file_hash.h"
+#include "common/files/new_file.h"
 #include "common/files/reading.h"
 #include "common/system/time.h"
 #include "common/text/printable.h"
@@ -248,7 +249,7 @@ void FakeHost::end(bool stored) {
 std::string FakeHost::take_payload(const std::string& path) {
   vmctl::judge_path("payload", path);
   enter("take_payload");
-  return sha256_of_file(path);
+  return *payloads_.insert(own_payload_.empty() ? sha256_of_file(path) : own_payload_).first;
 }
 
 vmctl::ImageFacts FakeHost::make_image(const vmctl::ImageSpec& spec) {
@@ -300,9 +301,23 @@ std::vector<std::string> FakeHost::end_lending() {
   return failures;
 }
 
+/// Its jobs run in this machine's files, and PAYLOAD says in which folder they would.
+void FakeHost::enter_by_stand_in(NodeFacts& facts) {
+  const auto program = folder_ / "virtrain-payload";
+  write_file_atomically(program, "#!/bin/sh\nPAYLOAD=$1\nexport PAYLOAD\nshift\nexec \"$@\"\n", 0755);
+  facts.payload_folder = facts.temporary_folder + "/payload";
+  facts.programs["virtrain-payload"] = program.string();
+}
+
 vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
   vmctl::judge_nodes(small_inventory(), all_resources(), spec, run_);
   enter("plan_nodes");
+  for (const auto& tenant : spec.tenants) {
+    for (const auto& node : tenant) {
+      if (node.payload.empty() || payloads_.contains(node.payload)) { continue; }
+      throw Error("plan nodes", ErrorCode::protocol, "the run has taken no payload " + node.payload);
+    }
+  }
   vmctl::NodeGroup group{next_node_, {}};
   const bool in_vms = spec.kind == vmctl::NodeKind::vm;
   for (std::size_t t = 0; t < spec.tenants.size(); ++t) {
@@ -332,6 +347,7 @@ vmctl::NodeGroup FakeHost::plan_nodes(const vmctl::NodeGroupSpec& spec) {
       facts.interface = is_shared ? run_.network.name : "eth0";
       facts.address = is_shared ? "127.0.0.1" : split(planned.address, '/')[0];
       for (const auto& [name, program] : programs_) { facts.programs[name] = program.string(); }
+      if (!planned.payload.empty()) { enter_by_stand_in(facts); }
       hostnames_[facts.id] = planned.hostname;
       facts_[facts.id] = facts;
       group.nodes.push_back(std::move(facts));

@@ -48,6 +48,9 @@ class FakeHost final : public vmctl::Host {
   /// Says this of itself in place of what all of them say.
   void set_fact(const std::string& name, const std::string& value) { own_facts_[name] = value; }
 
+  /// Has this at the paths of payloads in place of what lies there: its SHA-256.
+  void set_payload(const std::string& digest) { own_payload_ = digest; }
+
   /// How make_image() finds that its VMs run.
   void set_virtualization(Virtualization kind) { virtualization_ = kind; }
 
@@ -129,6 +132,7 @@ class FakeHost final : public vmctl::Host {
   /// Counts the call and does what is planted in it.
   void enter(const std::string& method);
   void note(const std::string& made);
+  void enter_by_stand_in(vmctl::NodeFacts& facts);
   void strike_off(const std::string& made);
 
   const std::filesystem::path folder_, agent_;
@@ -143,6 +147,8 @@ class FakeHost final : public vmctl::Host {
   std::map<vmctl::NodeId, std::chrono::nanoseconds> waiting_;
   std::optional<bool> ended_;
   vmctl::RunSpec run_;
+  std::string own_payload_;
+  std::set<std::string> payloads_;  ///< that the run has taken
   std::map<std::string, std::string> own_facts_{
       {"hostname", "fake"}, {"boot_id", "00000000-0000-4000-8000-00000000b001"}, {"kernel", "6.1.0"}};
   Virtualization virtualization_ = Virtualization::kvm;

@@ -30,7 +30,7 @@ void add_payload_command(Cli& cli) {
       ->required();
   make->callback([&cli, arguments] {
     const auto made = make_payload(arguments->source, arguments->output);
-    fmt::print(std::cout, "{}: {}, of a {}\nsha256 {}\n", printable(arguments->output.string()),
+    fmt::print(std::cout, "{}: {}, made from: {}\nsha256 {}\n", printable(arguments->output.string()),
                format_size(made.bytes), made.kind, made.sha256);
     cli.exit_status = 0;
   });

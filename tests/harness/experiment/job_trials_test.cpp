@@ -2,8 +2,11 @@
 
 #include <string>
 
+#include "common/files/file_hash.h"
 #include "tests/harness/experiment/fake_experiment.h"
+#include "tests/harness/experiment/payload_with_a_shell.h"
 #include "tests/support/catch.h"
+#include "tests/support/temporary_folder.h"
 
 namespace virtrain::harness {
 namespace {
@@ -49,6 +52,25 @@ TEST_CASE("a command's trials count in its unit, in both arms") {
     CHECK(trial.throughput->value == Approx(64));
     CHECK(trial.batch_size == 64);
     CHECK(trial.backend.empty());
+  }
+  experiment.check_tidy();
+}
+
+TEST_CASE("a job runs in its payload in both arms, and its SHA-256 is a property of each node") {
+  const TemporaryFolder folder;
+  const auto image = payload_with_a_shell(folder.path);
+  Experiment experiment;
+  experiment.run(with(
+      {{"arms", "[bare_metal, vm]"}, {"pairs", "1"}},
+      shell("[ ${PAYLOAD##*/} = payload ] || exit 3; " + figures(12, "7"), ", payload: " + image.string())));
+  CHECK(experiment.host.calls("take_payload") == 1);
+  for (const std::size_t n : {1, 2}) {
+    const auto trial = experiment.trial(n);
+    INFO(trial.failure_reason << trial.invalid_reason);
+    CHECK(trial.valid);
+    const auto store = experiment.store();
+    const auto node = store.nodes(store.tenants(trial.id).at(0).id).at(0);
+    CHECK(node.fingerprint.at("payload_sha256") == sha256_of_file(image));
   }
   experiment.check_tidy();
 }

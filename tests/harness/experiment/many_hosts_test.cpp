@@ -11,6 +11,7 @@
 #include "harness/scenario/decode/decode.h"
 #include "results/reading/read_comparison.h"
 #include "results/store/store.h"
+#include "tests/harness/experiment/payload_with_a_shell.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_host.h"
 #include "tests/support/framed_host.h"
@@ -190,6 +191,38 @@ TEST_CASE("hosts with two versions of Open MPI are refused before anything is st
   CHECK_THROWS_WITH(cluster.run(Cluster::scenario(2, 1)),
                     Contains("host-02: open_mpi is 5.0.7, elsewhere 4.1.4 (install one version"));
   CHECK(cluster.store().list_experiments().empty());
+}
+
+TEST_CASE(
+    "a host that lacks a job's payload, or has another one, is named before anything is made or stored") {
+  for (const bool has_another : {false, true}) {
+    Cluster cluster(2);
+    const auto image = payload_with_a_shell(cluster.folder.path).string();
+    auto& other = *cluster.fakes[1];
+    if (has_another) {
+      other.set_payload(std::string(64, 'a'));
+    } else {
+      other.plant_fault("take_payload", {.error = Error("copy the payload " + image, ErrorCode::host_unable,
+                                                        "No such file or directory")});
+    }
+    const auto wanted = decode_scenario(
+        "name: many\nworkload: {command: [sh, -c, ':'], payload: " + image +
+            ", throughput: {pattern: '(?P<value>[0-9]+)', example: '5', unit: tokens/s}}\n"
+            "guest: {vcpus: 1, memory: 512MiB}\n"
+            "cases: [{name: one-each, tenants: [{nodes: 1}, {nodes: 1}]}]\narms: [bare_metal, vm]\n",
+        "many.yaml");
+    try {
+      cluster.run(wanted);
+      FAIL_CHECK("it was not refused");
+    } catch (const Error& error) {
+      CHECK(error.code() == ErrorCode::host_unable);
+      CHECK_THAT(error.what(),
+                 Contains(has_another ? "host-02 has " + std::string(64, 'a') + " there" : "host-02: ") &&
+                     Contains("rsync " + image + " host-02:" + image));
+    }
+    CHECK(cluster.store().list_experiments().empty());
+    for (const auto& fake : cluster.fakes) { CHECK(fake->calls("plan_nodes") == 0); }
+  }
 }
 
 TEST_CASE("hosts that run VMs in different ways make no image together") {

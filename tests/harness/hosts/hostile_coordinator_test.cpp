@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "common/files/file_hash.h"
 #include "common/files/reading.h"
 #include "harness/hosts/host_client.h"
 #include "tests/support/catch.h"
@@ -351,6 +352,37 @@ TEST_CASE("hostile_coordinator: nodes are named, sized and placed as a plan has 
   run.refuses_node("limits.llc'", [](auto& node) { node.limits.llc = 2; });
 }
 
+TEST_CASE("hostile_coordinator: a node's payload is one that the run has taken, as it was then") {
+  WithRun run;
+  const auto file = run.folder.path / "env.sqfs";
+  std::ofstream(file) << "hsqs" << std::string(24, 'x') << '\4' << std::string(200, 'x');
+  const auto digest = run.client().take_payload(file);
+  CHECK(digest == sha256_of_file(file));
+  std::ofstream(file) << "something else";
+  const auto with_payload = [&](const std::string& payload) {
+    auto group = run.group;
+    group.tenants[1][0].payload = payload;
+    return group;
+  };
+  const auto made = run.client().plan_nodes(with_payload(digest)).nodes;
+  REQUIRE(made.size() == 3);
+  CHECK(made[0].payload_folder.empty());
+  CHECK(made[2].payload_folder == "/tmp/virtrain/payload");
+  CHECK(sha256_of_file(run.folder.path / "cache/images" / digest.substr(0, 32) / "disk") == digest);
+
+  for (const auto& wrong : {digest.substr(1), digest + "0", "../../../../etc/shadow" + digest.substr(22),
+                            "A" + digest.substr(1), digest.substr(0, 32) + "/" + digest.substr(33)}) {
+    run.refuses_node("payload'", [&](auto& node) { node.payload = wrong; });
+  }
+  const std::string other(64, '0');
+  run.refuses("the run has taken no payload " + other,
+              [&](Host& host) { host.plan_nodes(with_payload(other)); });
+  run.refuses("'payload' is", [](Host& host) { host.take_payload("images/env.sqfs"); });
+  CHECK_THROWS_WITH(run.client().take_payload(file), Contains("it is not a squashfs image"));
+  CHECK_THROWS_WITH(run.client().take_payload(run.folder.path), Contains("it is not a regular file"));
+  CHECK_THROWS_WITH(run.client().take_payload(file.string() + "x"), Contains("No such file"));
+}
+
 TEST_CASE("hostile_coordinator: guests are as a scenario may say them") {
   WithRun run;
   const std::vector<std::pair<const char*, std::function<void(GuestSpec&)>>> harms{
@@ -534,6 +566,9 @@ TEST_CASE("hostile_coordinator: what root may read or write, and the caller may 
   host.client().begin(a_run());
   host.refuses(
       words, [&](Host& client) { client.make_image({.image = secret.string()}); }, ErrorCode::host_unable);
+  host.refuses(
+      "copy the payload " + secret.string() + ": Permission denied",
+      [&](Host& client) { client.take_payload(secret); }, ErrorCode::host_unable);
 }
 
 }  // namespace virtrain::harness

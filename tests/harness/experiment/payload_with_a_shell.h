@@ -1,0 +1,22 @@
+#pragma once
+
+#include <filesystem>
+
+#include "common/system/subprocess.h"
+#include "tests/support/skip.h"
+
+namespace virtrain::harness {
+
+/// A payload image in the folder in which a job finds `sh`.
+inline std::filesystem::path payload_with_a_shell(const std::filesystem::path& folder) {
+  if (on_path("mksquashfs").empty() || on_path("unsquashfs").empty()) {
+    test::skip("squashfs-tools is not installed");
+  }
+  const auto root = folder / "root", image = folder / "env.sqfs";
+  std::filesystem::create_directories(root / "bin");
+  std::filesystem::copy("/bin/dash", root / "bin/sh");
+  run_checked({"mksquashfs", root.string(), image.string(), "-quiet", "-no-progress"});
+  return image;
+}
+
+}  // namespace virtrain::harness
