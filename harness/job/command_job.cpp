@@ -10,6 +10,7 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/job/gpu_environment.h"
 
 namespace virtrain::harness {
 namespace {
@@ -46,13 +47,28 @@ asio::awaitable<void> CommandJob::go() {
   for (auto& word : job_words(placement_)) { words.push_back(std::move(word)); }
   const bool in_each = job_.launch == JobLaunch::per_node || job_.launch == JobLaunch::torchrun;
   if (job_.launch == JobLaunch::mpirun) { words = started_by_mpirun(std::move(words), timeout_); }
-  for (std::size_t node = 0; node < (in_each ? nodes_.size() : 1); ++node) { co_await start(node, words); }
+  for (std::size_t node = 0; node < (in_each ? nodes_.size() : 1); ++node) {
+    // torchrun starts ranks for all of them itself.
+    const auto processes = job_.launch == JobLaunch::per_node ? nodes_[node].placed : 1;
+    for (std::int64_t planned = 0; planned < processes; ++planned) { co_await start(node, words, planned); }
+  }
 }
 
-std::map<std::string, std::string> CommandJob::environment_of(std::size_t node) const {
-  auto environment = TenantJob::environment_of(node);
+std::map<std::string, std::string> CommandJob::environment_of(std::size_t node, std::int64_t planned) const {
+  auto environment = TenantJob::environment_of(node, planned);
+  std::int64_t before = 0, all = 0;
+  for (std::size_t n = 0; n < nodes_.size(); ++n) {
+    before += n < node ? nodes_[n].placed : 0;
+    all += nodes_[n].placed;
+  }
+  if (const auto gpus = environment.find("CUDA_VISIBLE_DEVICES");
+      gpus != environment.end() && job_.launch == JobLaunch::per_node) {
+    gpus->second = share_of_gpus(gpus->second, planned, nodes_[node].placed);
+  }
   const RankPlace place{.node = node,
                         .nodes = nodes_.size(),
+                        .rank = before + planned,
+                        .ranks = all,
                         .ranks_per_node = ranks_of(nodes_[node]),
                         .address = nodes_[0].address,
                         .interface = nodes_[node].interface,
@@ -65,10 +81,19 @@ std::map<std::string, std::string> CommandJob::environment_of(std::size_t node) 
 
 // --- output
 
+std::string CommandJob::name_of(std::size_t node, std::int64_t planned) const {
+  const auto& all = placement_.nodes;
+  const auto first = std::ranges::find(all, nodes_[node].hostname, &NodePlacement::hostname);
+  for (auto one = first; one != all.end(); ++one) {
+    if (one->host == first->host && planned-- == 0) { return one->hostname; }
+  }
+  return nodes_[node].hostname;
+}
+
 std::vector<std::string> CommandJob::expected_sources() const {
   std::vector<std::string> names;
   if (*job_.throughput.scope == FigureScope::node) {
-    for (const auto& node : nodes_) { names.push_back(node.hostname); }
+    for (const auto& process : processes_) { names.push_back(name_of(process->node, process->planned)); }
   } else if (*job_.throughput.scope == FigureScope::rank) {
     for (std::int64_t rank = 0; rank < placement_.ranks(); ++rank) {
       names.push_back(fmt::format("rank {}", rank));
@@ -80,7 +105,7 @@ std::vector<std::string> CommandJob::expected_sources() const {
 }
 
 std::string CommandJob::source_of(const Process& process, const RankLine& line) const {
-  const auto& node = nodes_[process.node].hostname;
+  const auto node = name_of(process.node, process.planned);
   if (*job_.throughput.scope == FigureScope::node) { return node; }
   if (job_.launch == JobLaunch::mpirun) { return fmt::format("rank {}", line.rank.value_or(0)); }
   return node;
@@ -127,7 +152,7 @@ std::string CommandJob::ended_badly() const {
     const auto status = process->exit_status.value_or(0);
     if (status == 0) { continue; }
     return fmt::format("the command ended with exit status {} in {}{}", status,
-                       nodes_[process->node].hostname,
+                       name_of(process->node, process->planned),
                        status == killed_status      ? killed_hint
                        : status == not_found_status ? not_found_hint
                                                     : "");

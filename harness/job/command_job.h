@@ -51,7 +51,9 @@ class CommandJob final : public TenantJob {
 
   void take_line(const Process& process, OutputStream stream, const RankLine& line,
                  std::int64_t t_ns) override;
-  std::map<std::string, std::string> environment_of(std::size_t node) const override;
+  std::map<std::string, std::string> environment_of(std::size_t node, std::int64_t planned) const override;
+  /// The hostname of one of the planned nodes that a node stands for.
+  std::string name_of(std::size_t node, std::int64_t planned) const;
   bool have_all_ended() const;
   /// Why the end of one of its processes makes the trial invalid; empty: none ended badly.
   std::string ended_badly() const;

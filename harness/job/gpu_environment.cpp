@@ -30,6 +30,13 @@ std::string visible_gpus(const std::string& answer, const std::vector<std::strin
   return join(visible, ",");
 }
 
+std::string share_of_gpus(const std::string& visible, std::int64_t which, std::int64_t nodes) {
+  const auto all = split(visible, ',');
+  const auto each = std::ssize(all) / nodes;
+  const auto first = all.begin() + which * each;
+  return join({first, first + each}, ",");
+}
+
 std::vector<std::string> rdma_name_query(const std::vector<std::string>& addresses) {
   std::vector<std::string> query{"find"};
   for (const auto& address : addresses) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,9 @@ std::vector<std::string> gpu_uuid_query();
 /// metal a tenant's ranks would else take whichever GPUs the host has. Throws Error(trial_failed) for an
 /// address that nvidia-smi does not know.
 std::string visible_gpus(const std::string& answer, const std::vector<std::string>& addresses);
+
+/// Of CUDA_VISIBLE_DEVICES of a node that stands for several planned ones, the part of the `which`th.
+std::string share_of_gpus(const std::string& visible, std::int64_t which, std::int64_t nodes);
 
 /// Command line for the names of the RDMA devices of the adapters at these addresses.
 std::vector<std::string> rdma_name_query(const std::vector<std::string>& addresses);

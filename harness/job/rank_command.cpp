@@ -142,8 +142,8 @@ std::map<std::string, std::string> job_environment(JobLaunch launch, const RankP
   std::map<std::string, std::string> environment{
       {"PYTHONUNBUFFERED", "1"}, {"GLOO_SOCKET_IFNAME", interface}, {"NCCL_SOCKET_IFNAME", interface}};
   if (launch == JobLaunch::per_node) {
-    environment.insert({{"RANK", text(place.node)},
-                        {"WORLD_SIZE", text(place.nodes)},
+    environment.insert({{"RANK", text(place.rank)},
+                        {"WORLD_SIZE", text(place.ranks)},
                         {"LOCAL_RANK", "0"},
                         {"LOCAL_WORLD_SIZE", "1"},
                         {"MASTER_ADDR", address},

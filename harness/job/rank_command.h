@@ -51,6 +51,7 @@ std::map<std::string, std::string> rank_environment(const TenantPlacement& place
 /// Where the processes of a command in one node stand among the others.
 struct RankPlace {
   std::size_t node = 0, nodes = 1;
+  std::int64_t rank = 0, ranks = 1;  ///< of launch per_node: one a planned node
   std::int64_t ranks_per_node = 1;
   std::string address = {};    ///< of the first node in its tenant's network
   std::string interface = {};  ///< of this node, to the others

@@ -126,7 +126,8 @@ asio::awaitable<void> TenantJob::check_paths() {
   }
 }
 
-std::map<std::string, std::string> TenantJob::environment_of(std::size_t node) const {
+std::map<std::string, std::string> TenantJob::environment_of(std::size_t node,
+                                                             std::int64_t /*planned*/) const {
   auto environment =
       rank_environment(placement_, nodes_[node].environment, network_, crowded_, nodes_[node].interface);
   if (network_ != RankNetwork::tcp || are_alike(mpi_nodes_)) { return environment; }
@@ -134,13 +135,14 @@ std::map<std::string, std::string> TenantJob::environment_of(std::size_t node) c
   return environment;
 }
 
-asio::awaitable<void> TenantJob::start(std::size_t node, std::vector<std::string> argv) {
+asio::awaitable<void> TenantJob::start(std::size_t node, std::vector<std::string> argv,
+                                       std::int64_t planned) {
   processes_.push_back(std::make_unique<Process>(
-      Process{node, RankOutputSplitter(mpi_.tag_end), RankOutputSplitter(mpi_.tag_end)}));
+      Process{node, planned, RankOutputSplitter(mpi_.tag_end), RankOutputSplitter(mpi_.tag_end)}));
   auto* const process = processes_.back().get();
   ProcessSpec spec;
   spec.argv = std::move(argv);
-  spec.environment = environment_of(node);
+  spec.environment = environment_of(node, planned);
   ProcessEvents events;
   events.on_output = [self = shared_from_this(), process](OutputStream stream, std::string_view bytes,
                                                           std::int64_t t_ns) {
@@ -165,7 +167,7 @@ asio::awaitable<std::string> TenantJob::measure(std::vector<std::string> program
                                                 std::chrono::seconds timeout) {
   if (network_ == RankNetwork::tcp) { co_await check_paths(); }
   auto words = started_by_mpirun(std::move(program), timeout);
-  NodeInput input{"", environment_of(0)};
+  NodeInput input{"", environment_of(0, 0)};
   const auto output = co_await run_in_node(io_, nodes_[0].agent, std::move(words), timeout, std::move(input));
   std::string lines;
   RankOutputSplitter splitter(mpi_.tag_end);
@@ -231,7 +233,7 @@ asio::awaitable<void> TenantJob::run_remote_shell(std::size_t from, std::int64_t
   };
   ProcessSpec spec;
   spec.argv = {"/bin/sh", "-c", command};
-  spec.environment = environment_of(target);
+  spec.environment = environment_of(target, 0);
   const std::int64_t process = co_await nodes_[target].agent->start(spec, std::move(events));
   shells_[{from, shell}] = {target, process};
 }

@@ -90,6 +90,7 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   /// A process that was started in a node.
   struct Process {
     std::size_t node = 0;
+    std::int64_t planned = 0;  ///< of the planned nodes that its node stands for, the one that it works for
     RankOutputSplitter out, err;
     std::int64_t id = 0;
     std::optional<int> exit_status = {};
@@ -105,12 +106,12 @@ class TenantJob : public std::enable_shared_from_this<TenantJob> {
   virtual void take_unfinished(const Process& process, OutputStream stream, const RankLine& line);
   /// Why a process's end fails the job before it is done; empty: it does not.
   virtual std::string ended_early() const { return {}; }
-  /// The environment of processes in one of the nodes.
-  virtual std::map<std::string, std::string> environment_of(std::size_t node) const;
+  /// The environment of processes in one of the nodes, see Process.
+  virtual std::map<std::string, std::string> environment_of(std::size_t node, std::int64_t planned) const;
 
   asio::awaitable<void> check_paths();
   /// Starts a process in a node; take_line() has its lines from now on.
-  asio::awaitable<void> start(std::size_t node, std::vector<std::string> argv);
+  asio::awaitable<void> start(std::size_t node, std::vector<std::string> argv, std::int64_t planned = 0);
   /// mpirun's command line for a program of ranks, or the program itself; serves its remote shell.
   std::vector<std::string> started_by_mpirun(std::vector<std::string> program, std::chrono::seconds timeout);
   /// Whether it was reached within the deadline; throws what failed the job.

@@ -88,6 +88,33 @@ TEST_CASE("a command that runs in each node has their figures added") {
 }
 
 TEST_CASE(
+    "a command that runs in each node runs as often where one slice stands for all, with the same figure") {
+  Experiment experiment;
+  auto keys = with({{"arms", "[bare_metal, bare_metal_shared]"}, {"pairs", "1"}},
+                   shell(figures(12, "$((100 + RANK + 10 * WORLD_SIZE + 1000 * LOCAL_RANK))"),
+                         ", launch: per_node", ", scope: node"));
+  keys["cases"] = "[{name: two, tenants: [{nodes: 2}]}]";
+  experiment.run(keys);
+  for (const std::size_t n : {1, 2}) {
+    const auto trial = experiment.trial(n);
+    INFO(trial.failure_reason << trial.invalid_reason);
+    REQUIRE(trial.throughput);
+    CHECK(trial.throughput->value == Approx(241));
+  }
+  experiment.check_tidy();
+}
+
+TEST_CASE("a command that ends badly for one of the nodes that a slice stands for says for which") {
+  Experiment experiment;
+  auto keys = with({{"arms", "[bare_metal_shared]"}, {"pairs", "1"}},
+                   shell("[ $RANK = 1 ] && exit 3; sleep 1000", ", launch: per_node", ", scope: node"));
+  keys["cases"] = "[{name: two, tenants: [{nodes: 2}]}]";
+  experiment.run(keys);
+  CHECK_THAT(experiment.trial(1).invalid_reason, Contains("ended with exit status 3 in t1n2"));
+  experiment.check_tidy();
+}
+
+TEST_CASE(
     "a command whose figures or exit status cannot be believed makes an invalid trial with its last lines") {
   struct {
     const char* name;

@@ -99,6 +99,8 @@ TEST_CASE("on bare metal a tenant sees its own GPUs, by their UUIDs") {
       "00000001:CA:00.0, GPU-33333333-cccc\n";
   CHECK(visible_gpus(answer, {"0000:65:00.0", "0000:17:00.0"}) == "GPU-22222222-bbbb,GPU-11111111-aaaa");
   CHECK(visible_gpus(answer, {"0001:ca:00.0"}) == "GPU-33333333-cccc");
+  CHECK(share_of_gpus("GPU-1,GPU-2,GPU-3,GPU-4", 1, 2) == "GPU-3,GPU-4");
+  CHECK(share_of_gpus("GPU-1", 0, 1) == "GPU-1");
   CHECK_THROWS_WITH(visible_gpus(answer, {"0000:98:00.0"}), Contains("0000:98:00.0"));
   CHECK_THROWS_AS(visible_gpus("No devices were found\n", {"0000:17:00.0"}), Error);
 }

@@ -143,9 +143,11 @@ TEST_CASE(
       {"PET_MASTER_PORT", "29501"}, {"PET_MASTER_ADDR", "10.86.0.1"}, {"PET_RDZV_BACKEND", "static"},
       {"PYTHONUNBUFFERED", "1"},    {"GLOO_SOCKET_IFNAME", "eth0"},   {"NCCL_SOCKET_IFNAME", "eth0"}};
   CHECK(torchrun == of_torchrun);
-  const auto each = job_environment(JobLaunch::per_node, second, RankNetwork::tcp);
-  CHECK(each.at("RANK") == "1");
-  CHECK(each.at("WORLD_SIZE") == "2");
+  const auto each = job_environment(JobLaunch::per_node,
+                                    {.node = 1, .nodes = 2, .rank = 3, .ranks = 5, .address = "10.86.0.1"},
+                                    RankNetwork::tcp);
+  CHECK(each.at("RANK") == "3");
+  CHECK(each.at("WORLD_SIZE") == "5");
   CHECK(each.at("LOCAL_RANK") == "0");
   const auto alone = job_environment(JobLaunch::torchrun, {.ranks_per_node = 2, .address = "10.86.0.1"},
                                      RankNetwork::shared_memory);
