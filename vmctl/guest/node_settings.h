@@ -15,6 +15,15 @@ inline constexpr const char* node_temporary_folder = "/tmp/virtrain";
 /// Where nodes have a job's payload, below their TMPDIR.
 inline constexpr const char* payload_folder = "/payload";
 
+/// Folders of a GPU driver's libraries: of the packages of Debian and Ubuntu, and of NVIDIA's run file there
+/// and on other systems.
+inline constexpr const char* driver_library_folders[] = {
+    "/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"};
+/// Debian's packages have theirs in a folder of it for each series: current, tesla-535.
+inline constexpr const char* driver_series_folder = "/usr/lib/x86_64-linux-gnu/nvidia";
+/// Makes NVIDIA's device nodes where there is no udev.
+inline constexpr const char* nvidia_modprobe = "/usr/bin/nvidia-modprobe";
+
 /// A KVM probe guest prints this line when it has booted.
 inline constexpr const char* probe_line = "virtrain-guest-init: probe booted";
 

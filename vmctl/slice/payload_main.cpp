@@ -7,12 +7,14 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -126,17 +128,50 @@ bool is_of_driver(const std::string& name) {
   return false;
 }
 
+std::vector<std::string> names_at(const char* folder) {
+  std::vector<std::string> names;
+  const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd >= 0) {
+    names = names_in_folder(fd);
+    ::close(fd);
+  }
+  return names;
+}
+
+/// Device nodes that libcuda would ask NVIDIA's tool for, which the payload lacks. A guest has no udev to
+/// make them.
+void make_device_nodes() {
+  const auto gpus = names_at("/proc/driver/nvidia/gpus").size();
+  const bool has_all = ::access("/dev/nvidiactl", F_OK) == 0 && ::access("/dev/nvidia-uvm", F_OK) == 0;
+  if (::geteuid() != 0 || gpus == 0 || has_all) { return; }
+  std::vector<std::string> words{"nvidia-modprobe", "-u"};
+  for (std::size_t gpu = 0; gpu < gpus; ++gpu) { words.insert(words.end(), {"-c", std::to_string(gpu)}); }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char*> arguments;
+    for (auto& word : words) { arguments.push_back(word.data()); }
+    arguments.push_back(nullptr);
+    ::execv(virtrain::vmctl::nvidia_modprobe, arguments.data());
+    ::_exit(not_found_status);
+  }
+  if (child > 0) { ::waitpid(child, nullptr, 0); }
+}
+
 /// The driver's libraries must be those of the kernel's module. Returns where they are in the new root;
 /// empty: the node has no such GPU.
 std::string add_driver(const std::string& root) {
+  make_device_nodes();
   if (::access("/dev/nvidiactl", F_OK) != 0) { return {}; }
   std::string place = "/.virtrain-driver";
   need(::mkdir((root + place).c_str(), 0755) == 0, "make " + place);
-  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu/nvidia/current",
-                             "/usr/lib64", "/usr/lib/aarch64-linux-gnu"}) {
-    const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) { continue; }
-    for (const auto& name : names_in_folder(fd)) {
+  // The linker's own folders come first: where there are several series, their links say which is used.
+  std::vector<std::string> folders(std::begin(virtrain::vmctl::driver_library_folders),
+                                   std::end(virtrain::vmctl::driver_library_folders));
+  for (const auto& series : names_at(virtrain::vmctl::driver_series_folder)) {
+    folders.push_back(std::string(virtrain::vmctl::driver_series_folder).append("/").append(series));
+  }
+  for (const auto& folder : folders) {
+    for (const auto& name : names_at(folder.c_str())) {
       const auto from = std::string(folder).append("/").append(name);
       const auto to = std::string(root).append(place).append("/").append(name);
       if (!is_of_driver(name) || ::access(from.c_str(), R_OK) != 0 || ::access(to.c_str(), F_OK) == 0) {
@@ -145,7 +180,6 @@ std::string add_driver(const std::string& root) {
       make_file(to);
       bind_mount(from, to);
     }
-    ::close(fd);
   }
   return place;
 }

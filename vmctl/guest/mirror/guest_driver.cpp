@@ -12,6 +12,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "vmctl/devices/host_device.h"
+#include "vmctl/guest/node_settings.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -20,11 +21,6 @@ namespace fs = std::filesystem;
 
 /// Where the guest's linker looks without a cache.
 constexpr const char* guest_libraries = "/usr/lib/x86_64-linux-gnu/";
-
-/// Folders of the packages of Debian and Ubuntu, and of NVIDIA's run file there and on other systems.
-constexpr std::array library_folders = {"usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib"};
-/// Debian's packages have theirs in a folder of it for each series: current, tesla-535.
-constexpr const char* series_folder = "usr/lib/x86_64-linux-gnu/nvidia";
 
 /// Driver libraries that CUDA and NVML load; libcuda opens the others by name.
 constexpr std::array driver_libraries = {"libcuda",           "libnvidia-ml",   "libnvidia-ptxjitcompiler",
@@ -101,8 +97,10 @@ struct LibraryFolder {
 };
 
 std::optional<LibraryFolder> find_libraries(const fs::path& root) {
-  auto folders = entries_of(root / series_folder);
-  for (const auto* folder : library_folders) { folders.push_back(root / folder); }
+  auto folders = entries_of(root / fs::path(driver_series_folder).relative_path());
+  for (const auto* folder : driver_library_folders) {
+    folders.push_back(root / fs::path(folder).relative_path());
+  }
   for (const auto& folder : folders) {
     for (const auto& file : entries_of(folder)) {
       if (const auto version = version_of(file, "libcuda")) { return LibraryFolder{folder, *version}; }
