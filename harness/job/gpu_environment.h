@@ -14,7 +14,7 @@ std::vector<std::string> gpu_uuid_query();
 /// address that nvidia-smi does not know.
 std::string visible_gpus(const std::string& answer, const std::vector<std::string>& addresses);
 
-/// Of CUDA_VISIBLE_DEVICES of a node that stands for several planned ones, the part of the `which`th.
+/// The part of the `which`th planned node in CUDA_VISIBLE_DEVICES of a node that stands for several.
 std::string share_of_gpus(const std::string& visible, std::int64_t which, std::int64_t nodes);
 
 /// Command line for the names of the RDMA devices of the adapters at these addresses.
