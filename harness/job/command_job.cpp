@@ -105,7 +105,7 @@ std::vector<std::string> CommandJob::expected_sources() const {
 }
 
 std::string CommandJob::source_of(const Process& process, const RankLine& line) const {
-  const auto node = name_of(process.node, process.planned);
+  auto node = name_of(process.node, process.planned);
   if (*job_.throughput.scope == FigureScope::node) { return node; }
   if (job_.launch == JobLaunch::mpirun) { return fmt::format("rank {}", line.rank.value_or(0)); }
   return node;

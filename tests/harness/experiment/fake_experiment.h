@@ -36,7 +36,7 @@ inline std::string scenario_text(const std::map<std::string, std::string>& more)
       {"pairs", "2"}};
   for (const auto& [key, value] : more) { keys[key] = value; }
   std::string text;
-  for (const auto& [key, value] : keys) { text += key + ": " + value + "\n"; }
+  for (const auto& [key, value] : keys) { text.append(key).append(": ").append(value).append("\n"); }
   return text;
 }
 

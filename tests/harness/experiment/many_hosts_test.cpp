@@ -218,7 +218,7 @@ TEST_CASE(
       CHECK(error.code() == ErrorCode::host_unable);
       CHECK_THAT(error.what(),
                  Contains(has_another ? "host-02 has " + std::string(64, 'a') + " there" : "host-02: ") &&
-                     Contains("rsync " + image + " host-02:" + image));
+                     Contains(fmt::format("rsync {0} host-02:{0}", image)));
     }
     CHECK(cluster.store().list_experiments().empty());
     for (const auto& fake : cluster.fakes) { CHECK(fake->calls("plan_nodes") == 0); }

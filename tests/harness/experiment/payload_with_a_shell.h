@@ -12,7 +12,8 @@ inline std::filesystem::path payload_with_a_shell(const std::filesystem::path& f
   if (on_path("mksquashfs").empty() || on_path("unsquashfs").empty()) {
     test::skip("squashfs-tools is not installed");
   }
-  const auto root = folder / "root", image = folder / "env.sqfs";
+  const auto root = folder / "root";
+  auto image = folder / "env.sqfs";
   std::filesystem::create_directories(root / "bin");
   std::filesystem::copy("/bin/dash", root / "bin/sh");
   run_checked({"mksquashfs", root.string(), image.string(), "-quiet", "-no-progress"});

@@ -18,6 +18,7 @@ std::vector<std::string> mpirun(const MpiDialect& mpi, const std::vector<std::st
                                 std::int64_t ranks, RankNetwork network, bool crowded,
                                 const std::vector<std::string>& program) {
   std::vector<MpiNode> nodes;
+  nodes.reserve(names.size());
   for (const auto& name : names) { nodes.push_back({name, ranks, "eth0", "/dev/shm/own"}); }
   return mpirun_command(mpi, nodes, network, crowded, 60, program);
 }
