@@ -114,7 +114,7 @@ TEST_CASE("row 15: an image that takes its bytes from other files is refused, an
   const TemporaryFolder folder;
   ::chmod(folder.path.c_str(), 0755);
   const auto create = [&](const std::string& name, std::vector<std::string> options) {
-    const auto file = folder.path / name;
+    auto file = folder.path / name;
     std::vector<std::string> words{"qemu-img", "create", "-q"};
     words.insert(words.end(), options.begin(), options.end());
     words.insert(words.end(), {file.string(), "3M"});
