@@ -74,7 +74,7 @@ void make_file(const std::string& path) {
 std::vector<std::string> names_in_folder(int folder) {
   std::vector<std::string> names;
   DIR* const stream = ::fdopendir(::dup(folder));
-  need(stream != nullptr, "list the payload");
+  if (stream == nullptr) { give_up("list a folder"); }
   while (const dirent* entry = ::readdir(stream)) {
     const std::string name = entry->d_name;
     if (name != "." && name != "..") { names.push_back(name); }
@@ -149,6 +149,7 @@ void make_device_nodes() {
   const pid_t child = ::fork();
   if (child == 0) {
     std::vector<char*> arguments;
+    arguments.reserve(words.size() + 1);
     for (auto& word : words) { arguments.push_back(word.data()); }
     arguments.push_back(nullptr);
     ::execv(virtrain::vmctl::nvidia_modprobe, arguments.data());
