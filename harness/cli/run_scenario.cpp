@@ -17,12 +17,14 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"
+#include "harness/experiment/cuda_host.h"
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/hosts/at_once.h"
 #include "harness/hosts/attached_host.h"
 #include "harness/hosts/named_host.h"
 #include "harness/hosts/run_hosts.h"
+#include "harness/job/programs.h"
 #include "harness/plan/host_shares.h"
 #include "harness/plan/plan.h"
 #include "results/reading/read_comparison.h"
@@ -204,7 +206,11 @@ ScenarioRun run_scenario(const Scenario& scenario, RunOptions& options) {
   const std::int64_t began_ns = monotonic_ns();
   ScenarioRun run;
   const auto machines = attached_machines(scenario);
-  const auto attached = attached_hosts(machines);
+  auto needs = needs_of_machines(plan);
+  if (!machines.empty() && uses_cuda(plan)) {
+    needs.libraries = first.look_at_cuda(trainer_name(Backend::cuda)).libraries;
+  }
+  const auto attached = attached_hosts(machines, std::move(needs));
   if (hosts.size() == 1) {
     RunHosts only(first);
     only.attach(machines, attached);

@@ -63,13 +63,15 @@ std::string end_line(const std::string& nonce) {
   return "virtrain-end " + nonce;
 }
 
-std::string probe_script(const std::string& nonce) {
+std::string probe_script(const std::string& nonce, const FarNeeds& needs) {
+  std::vector<std::string> programs;
+  for (const auto& name : needs.programs) { programs.push_back(shell_word(name)); }
   // df -P: the fourth column is free space in KiB; below a changed root it finds no mount point. The longest
   // mount point that a folder begins with is its own.
   return "{ LC_ALL=C; export LC_ALL; echo; echo " + begin_line(nonce) + R"sh(
 [ ! -t 0 ] && [ ! -t 1 ] || echo terminal yes
 [ -r /proc/self/environ ] && echo proc yes
-for tool in uname tar gzip head mkdir mkfifo rm sha256sum cat grep sleep; do
+for tool in uname tar gzip head mkdir mkfifo rm sha256sum cat grep sleep env; do
   command -v $tool >/dev/null 2>&1 || echo missing $tool
 done
 echo architecture "$(uname -m 2>/dev/null)"
@@ -90,6 +92,16 @@ for folder in "$TMPDIR" /tmp /var/tmp /dev/shm; do
   [ "$free" ] || free=$(df -P -k "$folder" | { read -r line; read -r device size used free rest; echo "$free"; })
   echo folder "${free:--}" $execute "$folder"
 done
+cd /proc
+for program in )sh" +
+         join(programs, " ") + R"sh(; do
+  command -v "$program" >/dev/null 2>&1 || echo absent "$program"
+done
+for file in /dev/nvidia[0-9]*; do [ -e "$file" ] && echo gpu yes; done
+for folder in /lib /usr/lib /lib64 /usr/lib64 /lib/x86_64-linux-gnu /usr/lib/x86_64-linux-gnu; do
+  [ -e $folder/libcuda.so.1 ] && echo cuda yes
+done
+grep -qs libcuda.so.1 /etc/ld.so.cache && echo cuda yes
 echo )sh" +
          end_line(nonce) + "; } 2>/dev/null\n";
 }
@@ -114,6 +126,12 @@ FarMachine parse_probe(const std::vector<std::string>& lines) {
       machine.has_proc = true;
     } else if (name == "missing") {
       machine.missing.push_back(printable(value.substr(0, longest_fact)));
+    } else if (name == "absent") {
+      machine.absent.push_back(printable(value.substr(0, longest_fact)));
+    } else if (name == "gpu") {
+      ++machine.gpus;
+    } else if (name == "cuda") {
+      machine.has_cuda_driver = true;
     } else if (name == "folder") {
       const auto first = value.find(' ');
       const auto second = first == std::string::npos ? first : value.find(' ', first + 1);
@@ -177,6 +195,25 @@ std::string why_unfit(const FarMachine& machine, std::string_view architecture, 
   }
   return fmt::format("no folder there takes programs of {}: {} (free some room, or set TMPDIR there)",
                      format_size(needed_bytes), found.empty() ? "none may be written to" : join(found, ", "));
+}
+
+std::string why_lacking(const FarMachine& machine, const FarNeeds& needs) {
+  if (!machine.absent.empty()) {
+    return fmt::format(
+        "it lacks {}, which workload.command starts (install it there, or write its absolute path)",
+        join(machine.absent, ", "));
+  }
+  if (needs.gpus == 0) { return ""; }
+  if (!machine.has_cuda_driver) {
+    return "backend cuda needs NVIDIA's driver there, and its loader finds no libcuda.so.1 (install the "
+           "driver; the "
+           "libraries of CUDA travel)";
+  }
+  if (machine.gpus < needs.gpus) {
+    return fmt::format("it has {} (/dev/nvidia0, …), and the scenario has {} in each node",
+                       counted(machine.gpus, "GPU"), needs.gpus);
+  }
+  return "";
 }
 
 std::string start_script(const StartScript& wanted) {

@@ -30,8 +30,17 @@ struct FarMachine {
   std::string identity;  ///< machine-id and boot id, which together are of one machine only
   bool has_terminal = false;
   bool has_proc = false;
-  std::vector<std::string> missing;  ///< programs
+  std::vector<std::string> missing;  ///< programs that virtrain needs there
+  std::vector<std::string> absent;   ///< programs of FarNeeds that it lacks
+  std::int64_t gpus = 0;             ///< of NVIDIA, by their device files
+  bool has_cuda_driver = false;      ///< its loader finds libcuda.so.1
   std::vector<FarFolder> folders;    ///< that this user may write to, the best first
+};
+
+/// Parts of a machine that its ranks use.
+struct FarNeeds {
+  std::vector<std::string> programs = {};  ///< the first words of commands
+  std::int64_t gpus = 0;                   ///< that ranks of backend cuda train on
 };
 
 /// Lines that a shell's answer begins and ends with, and that nothing else prints.
@@ -39,11 +48,13 @@ std::string begin_line(const std::string& nonce);
 std::string end_line(const std::string& nonce);
 
 /// Has the machine described, line by line between begin_line() and end_line().
-std::string probe_script(const std::string& nonce);
+std::string probe_script(const std::string& nonce, const FarNeeds& needs = {});
 FarMachine parse_probe(const std::vector<std::string>& lines);
 
 /// Why the programs cannot run there; empty: they can. `architecture` and the bytes are theirs.
 std::string why_unfit(const FarMachine& machine, std::string_view architecture, std::uint64_t needed_bytes);
+/// Says which of them it lacks; empty: none.
+std::string why_lacking(const FarMachine& machine, const FarNeeds& needs);
 /// Paths of the folders with that much room.
 std::vector<std::string> fit_folders(const FarMachine& machine, std::uint64_t needed_bytes);
 

@@ -231,7 +231,10 @@ class Shell {
 class Attached final : public AttachedHost {
  public:
   Attached(AttachedMachine machine, std::shared_ptr<AttachedRun> run)
-      : machine_(std::move(machine)), run_(std::move(run)) {}
+      : machine_(std::move(machine)), run_(std::move(run)) {
+    const auto& needs = run_->needs.of_machine;
+    if (const auto found = needs.find(machine_.name); found != needs.end()) { needs_ = found->second; }
+  }
 
   std::vector<std::string> folders() const override { return fit_folders(far_, needed_bytes()); }
   void use_folder(const std::string& above) override { folder_ = above + "/" + run_->folder_name; }
@@ -243,7 +246,12 @@ class Attached final : public AttachedHost {
     cancelled_ = false;
     Shell shell(machine_, cancelled_);
     far_ = look(shell, 0);
-    std::call_once(run_->packed, [&] { run_->bundle = make_bundle(run.programs); });
+    std::call_once(run_->packed, [&] { run_->bundle = make_bundle(run.programs, run_->needs.libraries); });
+    if (run_->needs.mpirun && !run_->bundle.has_mpi) {
+      throw Error(machine_.name + ": pack Open MPI", ErrorCode::host_unable,
+                  "several ranks need the mpirun and orted of Open MPI 4, and this host has none that could "
+                  "travel (install openmpi-bin)");
+    }
     require_fit(far_, needed_bytes());
     return {};
   }
@@ -264,6 +272,7 @@ class Attached final : public AttachedHost {
         facts.starting = "start the agent on " + machine_.name;
         facts.memory_bytes = planned.memory_bytes;
         facts.temporary_folder = folder_ + "/tmp";
+        facts.cache_home = folder_ + "/cache";
         // By their names: the agent's PATH leads to them.
         for (const auto& name : programs_) {
           facts.programs[name] = std::filesystem::path(name).filename().string();
@@ -398,14 +407,15 @@ class Attached final : public AttachedHost {
 
   /// Has the machine described, and refuses one on which the programs cannot run.
   FarMachine look(Shell& shell, std::uint64_t bytes) const {
-    shell.send(probe_script(shell.nonce()), answer_deadline);
+    shell.send(probe_script(shell.nonce(), needs_), answer_deadline);
     auto found = parse_probe(shell.answer());
     require_fit(found, bytes);
     return found;
   }
 
   void require_fit(const FarMachine& found, std::uint64_t bytes) const {
-    const auto why = why_unfit(found, own_architecture(), bytes);
+    auto why = why_unfit(found, own_architecture(), bytes);
+    if (why.empty()) { why = why_lacking(found, needs_); }
     if (!why.empty()) { throw Error(machine_.name + ": look at the machine", ErrorCode::host_unable, why); }
   }
 
@@ -442,6 +452,7 @@ class Attached final : public AttachedHost {
 
   const AttachedMachine machine_;
   const std::shared_ptr<AttachedRun> run_;
+  FarNeeds needs_;
   std::atomic<bool> cancelled_ = false;
   std::vector<std::string> programs_;
   FarMachine far_;
@@ -454,9 +465,11 @@ class Attached final : public AttachedHost {
 
 }  // namespace
 
-std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<AttachedMachine>& machines) {
+std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<AttachedMachine>& machines,
+                                                          AttachedNeeds needs) {
   std::vector<std::unique_ptr<AttachedHost>> hosts;
   const auto run = std::make_shared<AttachedRun>();
+  run->needs = std::move(needs);
   run->folder_name = "virtrain-" + random_name();
   for (const auto& machine : machines) { hosts.push_back(std::make_unique<Attached>(machine, run)); }
   return hosts;

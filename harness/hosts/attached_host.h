@@ -1,18 +1,28 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "harness/hosts/attach_script.h"
 #include "harness/hosts/travel_bundle.h"
 #include "harness/scenario/attached_machine.h"
 #include "vmctl/api/host.h"
 
 namespace virtrain::harness {
 
+/// Parts of attached machines that the run's ranks use.
+struct AttachedNeeds {
+  std::map<std::string, FarNeeds> of_machine = {};  ///< of its own, by its name
+  bool mpirun = false;                              ///< some of their ranks are started by it
+  std::vector<std::string> libraries = {};          ///< that our programs open when they run
+};
+
 /// The things that the attached machines of a run have in common.
 struct AttachedRun {
+  AttachedNeeds needs;
   std::string folder_name;  ///< of the programs on each of them; nobody can foresee it
   std::once_flag packed = {};
   TravelBundle bundle = {};
@@ -32,6 +42,7 @@ class AttachedHost : public vmctl::Host {
 };
 
 /// Nothing is started yet; RunHosts::begin() looks at the machines.
-std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<AttachedMachine>& machines);
+std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<AttachedMachine>& machines,
+                                                          AttachedNeeds needs = {});
 
 }  // namespace virtrain::harness

@@ -24,8 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* packing = "pack the programs that travel";
-constexpr std::size_t most_archive_bytes = std::size_t{1} << 30;
-constexpr std::chrono::minutes packing_deadline{2};
+/// Those of CUDA are 1.5 GB before they are packed.
+constexpr std::size_t most_archive_bytes = std::size_t{4} << 30;
+constexpr std::chrono::minutes packing_deadline{10};
 
 /// Libraries by their names, and the loader under its own.
 struct Libraries {
@@ -42,6 +43,7 @@ void add_libraries(const std::vector<fs::path>& programs, Libraries& found) {
     const auto words = virtrain::words_of(trim(line));
     if (!line.starts_with('\t')) { continue; }
     if (words.size() >= 3 && words[1] == "=>") {
+      if (is_of_gpu_driver(words[0])) { continue; }
       if (words[2] == "not") {
         throw Error(packing, ErrorCode::host_unable,
                     fmt::format("one of this build's programs lacks the library {}", words[0]));
@@ -102,7 +104,13 @@ std::string manifest_of(const fs::path& folder, std::uint64_t& bytes) {
 
 }  // namespace
 
-TravelBundle make_bundle(const std::vector<std::string>& programs) {
+bool is_of_gpu_driver(std::string_view library) {
+  return library.starts_with("libcuda.so.") || library.starts_with("libnvidia-") ||
+         library.starts_with("libnvcuvid.so.");
+}
+
+TravelBundle make_bundle(const std::vector<std::string>& programs,
+                         const std::vector<std::string>& libraries) {
   TravelBundle bundle;
   const PrivateFolder folder(packing);
   std::map<std::string, fs::path> files;
@@ -137,15 +145,20 @@ TravelBundle make_bundle(const std::vector<std::string>& programs) {
       if (name.starts_with("help-")) { link_file(entry.path(), folder.path() / "share" / name); }
     }
   }
-  Libraries libraries;
-  add_libraries(linked, libraries);
-  if (libraries.loader.empty()) {
+  Libraries found;
+  for (const fs::path library : libraries) {
+    const auto name = library.filename().string();
+    if (is_of_gpu_driver(name) || !found.files.emplace(name, library).second) { continue; }
+    linked.push_back(library);
+  }
+  add_libraries(linked, found);
+  if (found.loader.empty()) {
     throw Error(packing, ErrorCode::host_unable, "the programs of this build name no loader");
   }
   for (const auto& [name, program] : files) {
-    write_file_atomically(folder.path() / "bin" / name, wrapper(libraries.loader, name), 0755);
+    write_file_atomically(folder.path() / "bin" / name, wrapper(found.loader, name), 0755);
   }
-  for (const auto& [name, file] : libraries.files) { link_file(file, folder.path() / "lib" / name); }
+  for (const auto& [name, file] : found.files) { link_file(file, folder.path() / "lib" / name); }
   const auto manifest = manifest_of(folder.path(), bundle.unpacked_bytes);
   bundle.manifest_digest = sha256(manifest);
   write_file_atomically(folder.path() / "manifest", manifest, 0600);
@@ -165,7 +178,16 @@ std::vector<std::string> bundle_environment(const std::string& folder) {
           "OPAL_PKGLIBDIR=" + folder + "/mca", "OPAL_PKGDATADIR=" + folder + "/share",
           "OPAL_SYSCONFDIR=" + folder + "/share", "PMIX_PKGLIBDIR=" + folder + "/mca",
           // Its components look for ssh otherwise, also where all ranks are on one machine.
-          "OMPI_MCA_plm_rsh_agent=virtrain-rsh"};
+          "OMPI_MCA_plm_rsh_agent=virtrain-rsh",
+          // The driver keeps what it has compiled in the user's home otherwise.
+          "CUDA_CACHE_PATH=" + folder + "/tmp/cuda"};
+}
+
+std::vector<std::string> outside_bundle() {
+  return {"sh", "-c",
+          "PATH=${PATH#\"$VIRTRAIN_BUNDLE/bin:\"}; unset OPAL_PKGLIBDIR OPAL_PKGDATADIR OPAL_SYSCONFDIR "
+          "PMIX_PKGLIBDIR OMPI_MCA_plm_rsh_agent; exec \"$@\"",
+          "sh"};
 }
 
 }  // namespace virtrain::harness

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace virtrain::harness {
@@ -15,11 +16,19 @@ struct TravelBundle {
   bool has_mpi = false;              ///< ranks may be several
 };
 
-/// The agent, its remote shell and these programs, each by its name in the folder `bin`. Throws Error.
-TravelBundle make_bundle(const std::vector<std::string>& programs);
+/// The agent, its remote shell and these programs, each by its name in the folder `bin`, with what they are
+/// linked to and open: `libraries`, by their paths. Throws Error.
+TravelBundle make_bundle(const std::vector<std::string>& programs,
+                         const std::vector<std::string>& libraries = {});
+/// Whether it is a library of NVIDIA's driver, which is of one machine's kernel module.
+bool is_of_gpu_driver(std::string_view library);
 
 /// Variables by which the programs of a bundle that was unpacked to `folder` find their parts, as a shell's
 /// assignments.
 std::vector<std::string> bundle_environment(const std::string& folder);
+
+/// Words before a command that is not ours: it finds no part of a bundle, for the machine's own programs have
+/// an Open MPI and libraries of theirs.
+std::vector<std::string> outside_bundle();
 
 }  // namespace virtrain::harness

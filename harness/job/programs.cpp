@@ -1,6 +1,9 @@
 #include "harness/job/programs.h"
 
+#include <algorithm>
 #include <set>
+
+#include "common/contains.h"
 
 namespace virtrain::harness {
 
@@ -26,6 +29,27 @@ std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& p
     }
   }
   return {names.begin(), names.end()};
+}
+
+AttachedNeeds needs_of_machines(const Plan& plan) {
+  AttachedNeeds needs;
+  for (const auto& placement : plan.placements) {
+    if (!placement.is_attached) { continue; }
+    for (const auto& tenant : placement.tenants) {
+      const auto& job = tenant.workload.job;
+      const bool by_mpirun = !job || job->launch == JobLaunch::mpirun;
+      needs.mpirun = needs.mpirun || (by_mpirun && tenant.ranks() > 1);
+      const bool in_first = job && job->launch == JobLaunch::once;
+      for (std::size_t n = 0; n < (in_first ? 1 : tenant.nodes.size()); ++n) {
+        auto& own = needs.of_machine[tenant.nodes[n].host];
+        if (job) { add_once(own.programs, job_words(tenant).front()); }
+        if (!job && tenant.workload.backend == Backend::cuda) {
+          own.gpus = std::max(own.gpus, tenant.gpus_per_node);
+        }
+      }
+    }
+  }
+  return needs;
 }
 
 }  // namespace virtrain::harness

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/hosts/attached_host.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/scenario.h"
 
@@ -17,5 +18,8 @@ std::string trainer_name(Backend backend);
 
 /// Those that the plan's nodes need beside the agent, by name.
 std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& plan);
+
+/// Parts of the machines that its arms attach, which the plan's ranks use.
+AttachedNeeds needs_of_machines(const Plan& plan);
 
 }  // namespace virtrain::harness

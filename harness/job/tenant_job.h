@@ -35,7 +35,7 @@ struct JobNode {
   std::int64_t placed = 1;         ///< planned nodes that it stands for, see vmctl::NodeKind::shared_slice
   bool has_own_name = true;        ///< the node's hostname is `hostname`; else its host's
   std::string reported_name = {};  ///< its hostname as its agent says
-  std::vector<std::string> entry = {};  ///< words before a command that runs in a payload
+  std::vector<std::string> entry = {};  ///< words before a command that is not ours
 };
 
 /// The processes of one tenant over all its nodes, from start to result: the built-in trainer's (TrainerJob),

@@ -178,6 +178,8 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
   std::map<std::string, std::string> environment;
   if (!tenant.trains_with_cuda() && !runs_job_on_gpus(tenant, node)) { co_return environment; }
   if (const auto home = plans_home(tenant, node)) { environment[cache_variable] = *home; }
+  // Which GPUs a machine gives to this user is its own affair, which may be in the environment there.
+  if (node.live.machine) { co_return environment; }
   if (node.live.made.has_own_kernel) {
     const bool has_own = tenant.plan.workload.environment.contains("NCCL_TOPO_FILE");
     if (!has_own && !node.topology.nccl_topology.empty()) {

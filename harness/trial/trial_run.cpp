@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/system/time.h"
 #include "common/text/units.h"
+#include "harness/hosts/travel_bundle.h"
 #include "harness/job/programs.h"
 #include "harness/trial/attached_nodes.h"
 #include "harness/trial/gather_evidence.h"
@@ -53,8 +54,11 @@ asio::awaitable<void> take_environment(LiveTrial& trial, const LiveTenant& tenan
 /// The first of the ports at which tenants' torchrun ranks meet: slices without namespaces share them.
 constexpr int first_rendezvous_port = 29'500;
 
-/// Words that put a command into its node's payload.
-std::vector<std::string> entry_of(const vmctl::NodeFacts& made) {
+/// Words that put a command into its node's payload, or keep a machine's own programs from finding our
+/// libraries.
+std::vector<std::string> entry_of(const LiveNode& node) {
+  const auto& made = node.made;
+  if (node.machine) { return outside_bundle(); }
   if (made.payload_folder.empty()) { return {}; }
   return {made.programs.at(payload_program), made.payload_folder};
 }
@@ -203,7 +207,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
                          .placed = std::ssize(trial_.placements_of(tenant, node)),
                          .has_own_name = !trial_.is_shared() && !node.live.machine,
                          .reported_name = node.live.report.hostname.value_or(""),
-                         .entry = entry_of(made)});
+                         .entry = entry_of(node.live)});
   }
   if (!tenant.trains()) {
     if (tenant.plan.neighbour->is_idle()) { co_return; }

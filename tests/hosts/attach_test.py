@@ -22,6 +22,14 @@ import rig as rigs  # noqa: E402
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 WORK = {"batch_size": 2, "image_size": 33, "warmup_steps": 0, "steps": 2, "display_every": 1}
 UNABLE, FAILED = 4, 6
+# Fails where it would find parts of ours in place of the machine's own.
+JOB = """
+[ -z "$OPAL_PKGLIBDIR" ] || exit 9
+case $PATH in *virtrain-*) exit 8 ;; esac
+i=0
+while [ $i -lt 15 ]; do sleep 0.1; i=$((i + 1)); echo "$OMPI_COMM_WORLD_RANK$PET_NODE_RANK steps/s: 10"; done
+"""
+DAEMON = "4242"  # seconds that one sleeps
 RIG = None
 BOX = None
 
@@ -66,8 +74,9 @@ def files(host=None):
 
 
 def processes(host):
-    """Programs of ours there."""
-    return [pid for pid in host.processes() if "virtrain" in " ".join(rigs.command_of(pid)) and rigs.name_of(pid) != "sshd"]
+    """Programs of ours there, and jobs'."""
+    return [pid for pid in host.processes() if any(word in " ".join(rigs.command_of(pid)) for word in ("virtrain", f"sleep {DAEMON}"))
+            and rigs.name_of(pid) != "sshd"]
 
 
 def machine(name, user="worker", **more):
@@ -75,10 +84,19 @@ def machine(name, user="worker", **more):
 
 
 def scenario(file, arms, nodes=1, pairs=1, **work):
+    return written(file, arms, {"nodes": nodes}, {**WORK, **work}, pairs=pairs)
+
+
+def job(file, arms, command, tenant=None, scope="job", launch="once", **more):
+    figures = {"pattern": r"steps/s: (?P<value>[\d.]+)", "example": "steps/s: 10", "unit": "steps/s", "scope": scope}
+    return written(file, arms, tenant or {"nodes": 1}, {"command": command, "launch": launch, "throughput": figures}, **more)
+
+
+def written(file, arms, tenant, workload, **more):
     path = RIG.folder / file
     path.write_text(json.dumps({
-        "name": "attached", "workload": {**WORK, **work}, "guest": {"vcpus": 1, "memory": "512MiB"}, "pairs": pairs, "arms": arms,
-        "cases": [{"name": "c", "tenants": [{"nodes": nodes}]}], "oversubscribe": True}))
+        "name": "attached", "workload": workload, "guest": {"vcpus": 1, "memory": "512MiB"}, "arms": arms,
+        "cases": [{"name": "c", "tenants": [tenant]}], "oversubscribe": True, "pairs": 1, **more}))
     return path
 
 
@@ -142,6 +160,29 @@ class Attach(unittest.TestCase):
             self.assertEqual(db.execute("select distinct transport from transport").fetchall(), [("tcp",)])
             self.assertEqual(db.execute("select hostname from node order by name").fetchall(), [("gpu-a",), ("gpu-b",)])
 
+    def test_commands_in_each_way(self):
+        pair = [{"name": "pair", "attach": [machine("gpu-a"), machine("gpu-b")]}]
+        box = [{"name": "box", "attach": [{"launcher": ["chroot", str(BOX)]}]}]
+        for arms, launch, scope, nodes, figure in [
+            (box, "once", "job", 1, 10), (pair, "torchrun", "node", 2, 20), (pair, "mpirun", "rank", 2, 20)]:
+            with self.subTest(launch):
+                done = virtrain(f"{launch}.db", "run", job("job.yaml", arms, ["sh", "-c", JOB], {"nodes": nodes}, scope, launch))
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual([row[1:3] for row in trials(f"{launch}.db")], [("finished", 1)], trials(f"{launch}.db"))
+                with contextlib.closing(sqlite3.connect(RIG.folder / f"{launch}.db")) as db:
+                    (throughput, unit), = db.execute("select throughput, unit from trial").fetchall()
+                self.assertEqual(unit, "steps/s")
+                self.assertAlmostEqual(throughput, figure, delta=0.1)
+
+    def test_jobs_that_never_end_or_leave_the_agent(self):
+        arms = [{"name": "cloud", "attach": [machine("gpu-a")]}]
+        escapes = f"env -i setsid sleep {DAEMON} >/dev/null 2>&1 &"
+        done = virtrain("daemon.db", "run", job("daemon.yaml", arms, ["sh", "-c", escapes + JOB]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = virtrain("endless.db", "run", job("endless.yaml", arms, ["sh", "-c", f"{escapes} sleep {DAEMON}"], trial_timeout="3s"))
+        self.assertEqual(done.returncode, FAILED, done.stderr)
+        self.assertIn("has not ended after 3", trials("endless.db")[0][4])
+
     def test_kills_of_either_end_fail_one_trial_each(self):
         host = RIG.host("gpu-a")
         path = scenario("kills.yaml", [{"name": "cloud", "attach": [machine("gpu-a")]}], pairs=4, steps=60)
@@ -203,6 +244,28 @@ class Attach(unittest.TestCase):
                 done = virtrain("refused.db", "run", scenario("refused.yaml", [{"name": "one", "attach": machines}]))
                 self.assertEqual(done.returncode, UNABLE, done.stderr)
                 self.assertRegex(done.stderr, words)
+                self.assertFalse((RIG.folder / "refused.db").exists() and trials("refused.db"))
+
+    def test_what_a_machine_lacks_of_its_own(self):
+        box = [{"name": "box", "attach": [{"launcher": ["chroot", str(BOX)]}]}]
+        done = virtrain("lacks.db", "run", job("lacks.yaml", box, ["python3", "train.py"]))
+        self.assertEqual(done.returncode, UNABLE, done.stderr)
+        self.assertIn("box:1: look at the machine: it lacks python3, which workload.command starts", done.stderr)
+        on_gpu = {"nodes": 1, "gpus_per_node": 1}
+        if not (BUILD / "virtrain-resnet50-cuda").exists():
+            return
+        done = virtrain("lacks.db", "run", written("cuda.yaml", box, on_gpu, {**WORK, "backend": "cuda", "precision": "fp32"}))
+        self.assertEqual(done.returncode, UNABLE, done.stderr)
+        self.assertIn("its loader finds no libcuda.so.1", done.stderr)
+        driver = BOX / "lib/libcuda.so.1"
+        driver.parent.mkdir()
+        driver.touch()
+        try:
+            done = virtrain("lacks.db", "run", RIG.folder / "cuda.yaml")
+            self.assertEqual(done.returncode, UNABLE, done.stderr)
+            self.assertIn("it has 0 GPUs (/dev/nvidia0, …), and the scenario has 1 in each node", done.stderr)
+        finally:
+            shutil.rmtree(driver.parent)
 
 
 def is_running(database, number):

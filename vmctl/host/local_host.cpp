@@ -423,7 +423,8 @@ CudaHost LocalHost::look_at_cuda(const std::string& trainer) {
   host.trainer = trouble([&] {
     const auto program = sibling_program(trainer).string();
     host.libraries = parse_ldd(program, run_command({"ldd", program}).out);
-    opened_at_run_time({host.libraries.begin(), host.libraries.end()});
+    const auto opened = opened_at_run_time({host.libraries.begin(), host.libraries.end()});
+    for (const auto& library : opened) { host.libraries.push_back(library.string()); }
   });
   if (!loaded_nvidia_driver("/")) {
     host.host_driver = "no NVIDIA driver is loaded (modprobe nvidia; nvidia-smi shows whether it works)";

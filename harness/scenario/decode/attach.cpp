@@ -68,18 +68,11 @@ void check_case(const Case& wanted, const Arm& arm, const YAML::Mark& mark, Diag
                     arm.name, counted(machines, "machine"), excerpt(wanted.name), counted(nodes, "node"));
   }
   for (const auto& tenant : wanted.tenants) {
-    if (tenant.workload.backend == Backend::cuda) {
+    if (tenant.workload.job && !tenant.workload.job->payload.empty()) {
       diagnostics.add(mark,
-                      "arm {} attaches machines, which run backend cpu only, and case {} has backend cuda",
+                      "arm {} attaches machines, where nobody may mount a payload (case {}: remove "
+                      "workload.payload, and install there what the command needs)",
                       arm.name, excerpt(wanted.name));
-      return;
-    }
-    if (tenant.workload.job) {
-      diagnostics.add(
-          mark,
-          "arm {} attaches machines, to which the built-in trainer travels only, and case {} has a "
-          "workload.command",
-          arm.name, excerpt(wanted.name));
       return;
     }
     if (!vmctl::limits_text(tenant.limits).empty()) {
@@ -122,7 +115,7 @@ void check_attached(MapReader& in, const Scenario& scenario, const std::vector<V
     refuse("isolation", "neighbours and victims need nodes of this host");
     refuse("hosts", "attached machines are started from this host alone");
     if (scenario.security) { refuse("security", "probes need nodes of this host"); }
-    if (scenario.devices.kind != DeviceKind::none) {
+    if (scenario.devices.kind != DeviceKind::none && is_all_attached(scenario)) {
       refuse("devices", "devices are those of this host, and machines that exist already get none");
     }
     return;

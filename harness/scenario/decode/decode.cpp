@@ -6,6 +6,7 @@
 #include <set>
 
 #include "common/contains.h"
+#include "common/model/arm.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
@@ -33,6 +34,7 @@ struct Ground {
   Layers over;  ///< what arms and sweeps lay over the scenario, and so over its cases and tenants too
   std::vector<std::string> hosts = {};  ///< names of the scenario's; empty: it names none
   bool knows_devices = true;            ///< else nothing is said of what needs them: they are refused already
+  bool is_all_attached = false;         ///< its nodes are machines that have GPUs of their own
 };
 
 /// The scenario's base with what is laid over it.
@@ -126,7 +128,8 @@ PerNode decode_per_node(MapReader& in, const Ground& ground, const Workload& wor
     in.refuse("gpus_per_node",
               "a vGPU needs a type (devices.type, or vgpu_type here; virtrain doctor --devices lists them)");
   }
-  if (per_node.gpus > 0 && devices.kind == DeviceKind::none && ground.knows_devices) {
+  if (per_node.gpus > 0 && devices.kind == DeviceKind::none && ground.knows_devices &&
+      !ground.is_all_attached) {
     in.refuse("gpus_per_node",
               "gpus_per_node needs devices of a kind other than none (allowed here: 0, or ranks_per_node)");
   }
@@ -348,6 +351,7 @@ class CaseDecoder {
     MapReader in(document, "the scenario", diagnostics_);
     auto ground = decode_ground(in, document.over, diagnostics_);
     ground.hosts = plain_.hosts;
+    ground.is_all_attached = plain_.is_all_attached;
     return ground;
   }
 
@@ -437,6 +441,8 @@ Scenario decode_document(const Field& document, bool large_sweeps,
   scenario.guest = ground.guest;
   scenario.devices = ground.devices;
   auto variants = decode_arms(in, diagnostics);
+  ground.is_all_attached =
+      std::ranges::all_of(variants, [](const Variant& variant) { return variant.arm.base == arm_attach; });
   if (in.has("isolation") && !in.has("arms") && !document.describes()) {
     std::erase_if(variants, [](const Variant& variant) { return variant.arm.base != arm_vm; });
   }

@@ -8,6 +8,7 @@
 
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
+#include "harness/hosts/travel_bundle.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 
@@ -71,7 +72,8 @@ TEST_CASE("what a shell says is bounded, and folders with odd names are not used
 }
 
 TEST_CASE("this machine's sh describes it") {
-  const auto told = sh(probe_script("n1"));
+  const auto told =
+      sh(probe_script("n1", {{"sh", "no-such-program", "it's; false", "/bin/sh", "bin/sh"}, 0}));
   const auto lines = split(told.out, '\n');
   const auto begin = std::ranges::find(lines, begin_line("n1"));
   const auto end = std::ranges::find(lines, end_line("n1"));
@@ -83,6 +85,31 @@ TEST_CASE("this machine's sh describes it") {
   CHECK(machine.missing.empty());
   CHECK_FALSE(machine.folders.empty());
   CHECK_FALSE(machine.identity.empty());
+  CHECK(machine.absent == std::vector<std::string>{"no-such-program", "it's; false", "bin/sh"});
+}
+
+TEST_CASE("a machine is refused in words for what it lacks of its own") {
+  CHECK(why_lacking(fit_machine(), {}) == "");
+  CHECK_THAT(why_lacking(parse_probe({"absent python3"}), {}), Contains("it lacks python3, which"));
+  CHECK_THAT(why_lacking(parse_probe({"gpu yes"}), {{}, 1}), Contains("no libcuda.so.1"));
+  CHECK_THAT(why_lacking(parse_probe({"gpu yes", "cuda yes", "cuda yes"}), {{}, 2}),
+             Contains("it has 1 GPU (/dev/nvidia0, …), and the scenario has 2"));
+  CHECK(why_lacking(parse_probe({"gpu yes", "gpu yes", "cuda yes"}), {{}, 2}) == "");
+}
+
+TEST_CASE("nothing of the GPU's driver travels") {
+  CHECK(is_of_gpu_driver("libcuda.so.1"));
+  CHECK(is_of_gpu_driver("libnvidia-ptxjitcompiler.so.1"));
+  CHECK_FALSE(is_of_gpu_driver("libcudart.so.13"));
+  CHECK_FALSE(is_of_gpu_driver("libnvrtc.so.13"));
+}
+
+TEST_CASE("a command of the machine's own finds no part of a bundle") {
+  CommandOptions options;
+  options.environment = {"VIRTRAIN_BUNDLE=/b", "PATH=/b/bin:/usr/bin:/bin", "OPAL_PKGLIBDIR=/b/mca"};
+  auto words = outside_bundle();
+  words.insert(words.end(), {"sh", "-c", "echo $PATH $OPAL_PKGLIBDIR $1", "sh", "a b"});
+  CHECK(run_command(words, options).out == "/usr/bin:/bin a b\n");
 }
 
 TEST_CASE("bytes that do not arrive whole leave nothing, and a clean-up ends what is left") {

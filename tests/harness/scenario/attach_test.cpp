@@ -3,6 +3,7 @@
 #include "harness/scenario/decode/attach.h"
 
 #include "common/error.h"
+#include "harness/job/programs.h"
 #include "harness/plan/host_shares.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
@@ -77,6 +78,54 @@ TEST_CASE("a run of attached machines alone has their names for its place") {
       small_scenario("arms: [{name: a, attach: [{launcher: [x]}]}, {name: b, attach: [{launcher: [y]}]}]\n"),
       "s.yaml");
   CHECK(place_of(make_plan(scenario, two_cores(), false), {}) == "a:1, b:1");
+}
+
+constexpr const char* command_on_machines =
+    "name: s\n"
+    "workload:\n"
+    "  command: [python3, train.py, \"--batch_size={batch_size}\"]\n"
+    "  launch: torchrun\n"
+    "  throughput: {pattern: '(?P<value>[0-9]+) it/s', example: 7 it/s, unit: steps/s, scope: node}\n"
+    "guest: {vcpus: 2, memory: 1GiB}\n"
+    "cases: [{name: two, tenants: [{nodes: 2}]}]\n"
+    "arms: [{name: a, attach: [{launcher: [x]}, {launcher: [y]}]}]\n";
+
+TEST_CASE("a command runs on attached machines, which must have its first word") {
+  const auto plan = make_plan(decode_scenario(command_on_machines, "s.yaml"), two_cores(), false);
+  const auto needs = needs_of_machines(plan);
+  CHECK_FALSE(needs.mpirun);
+  REQUIRE(needs.of_machine.size() == 2);
+  CHECK(needs.of_machine.at("a:2").programs == std::vector<std::string>{"python3"});
+  auto text = std::string(command_on_machines);
+  text.replace(text.find("torchrun"), 8, "once");
+  text.replace(text.find("scope: node"), 11, "scope: job");
+  const auto once = needs_of_machines(make_plan(decode_scenario(text, "s.yaml"), two_cores(), false));
+  CHECK_FALSE(once.of_machine.contains("a:2"));
+  text.replace(text.find("launch: once"), 12, "launch: once\n  payload: env.sqfs");
+  try {
+    decode_scenario(text, "s.yaml");
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK_THAT(error.message(), Contains("s.yaml:9:") && Contains("nobody may mount a payload"));
+  }
+}
+
+TEST_CASE("machines have GPUs of their own where all arms attach") {
+  const std::string text =
+      "name: s\nworkload: {backend: cuda, precision: fp16}\nguest: {vcpus: 2, memory: 1GiB}\n"
+      "cases: [{name: c, tenants: [{nodes: 1, gpus_per_node: 2}]}]\n";
+  const std::string cloud = "{name: a, attach: [{launcher: [x]}]}";
+  const auto scenario = decode_scenario(text + "arms: [" + cloud + "]\n", "s.yaml");
+  const auto needs = needs_of_machines(make_plan(scenario, two_cores(), false));
+  CHECK(needs.of_machine.at("a:1").gpus == 2);
+  CHECK(needs.of_machine.at("a:1").programs.empty());
+  CHECK(needs.mpirun);
+  CHECK_THROWS_WITH(decode_scenario(text + "arms: [" + cloud + ", vm]\n", "s.yaml"),
+                    Contains("gpus_per_node needs devices of a kind other than none"));
+  const std::string devices = "devices: {kind: passthrough}\n";
+  CHECK_NOTHROW(decode_scenario(text + devices + "arms: [" + cloud + ", vm]\n", "s.yaml"));
+  CHECK_THROWS_WITH(decode_scenario(text + devices + "arms: [" + cloud + "]\n", "s.yaml"),
+                    Contains("devices are those of this host"));
 }
 
 TEST_CASE("arms that attach are refused where they make no sense") {
