@@ -151,6 +151,28 @@ class Attach(unittest.TestCase):
         self.assertIn("between_machines", compared[0]["flags"])
         self.assertIn("told_from_inside", compared[0]["flags"])
 
+    def test_a_cloud_and_bare_metal_of_this_host(self):
+        arms = [{"name": "cloud", "attach": [machine("gpu-a")]}, "bare_metal"]
+        done = virtrain("both.db", "run", scenario("both.yaml", arms, pairs=2))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row[:3] for row in trials("both.db")],
+                         [("cloud", "finished", 1), ("bare_metal", "finished", 1), ("bare_metal", "finished", 1), ("cloud", "finished", 1)])
+        compared, = json.loads(virtrain("both.db", "compare", "--format", "json").stdout)
+        self.assertEqual((compared["baseline"], compared["candidate"]), ("bare_metal", "cloud"), compared)
+        self.assertIn("between_machines", compared["flags"])
+        self.assertIn("different machines", virtrain("both.db", "compare").stdout)
+
+    def test_before_and_after_a_change_of_the_platform(self):
+        path = scenario("labels.yaml", [{"name": "cloud", "attach": [machine("gpu-a")]}], pairs=2)
+        for label in ("before", "after"):
+            done = virtrain("labels.db", "run", path, "--label", label)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        words = ["--baseline", "label:before,arm:cloud", "--candidate", "label:after,arm:cloud"]
+        compared, = json.loads(virtrain("labels.db", "compare", *words, "--format", "json").stdout)
+        self.assertEqual((compared["baseline"], compared["candidate"]), ("label:before,arm:cloud", "label:after,arm:cloud"), compared)
+        self.assertGreater(compared["ratio"], 0)
+        self.assertNotIn("between_machines", compared["flags"])
+
     def test_two_nodes_talk_over_the_network_that_they_share(self):
         arms = [{"name": "pair", "attach": [machine("gpu-a", address="10.90.0.1"), machine("gpu-b", address="10.90.0.2")]}]
         done = virtrain("two.db", "run", scenario("two.yaml", arms, nodes=2))
