@@ -44,6 +44,23 @@ void check_bf16(const Scenario& scenario, const vmctl::Inventory& inventory,
   }
 }
 
+/// A template may want the host's own processor, which QEMU cannot emulate.
+void check_templates(const Scenario& scenario, const Plan& plan, const vmctl::Inventory& inventory,
+                     std::vector<std::string>& reasons) {
+  if (!has_arm(scenario, arm_vm) || !expects_emulation(inventory)) { return; }
+  for (const auto& placement : plan.placements) {
+    for (const char* mode : {"host-passthrough", "host-model"}) {
+      if (placement.guest.domain_template.find(fmt::format("mode=\"{}\"", mode)) == std::string::npos) {
+        continue;
+      }
+      add_once(reasons,
+               fmt::format("guest.template: <cpu mode='{}'> needs KVM, and VMs are emulated here (use mode "
+                           "maximum, or a host with KVM)",
+                           mode));
+    }
+  }
+}
+
 void add_what_blocks(const std::vector<Finding>& findings, std::vector<std::string>& reasons) {
   for (const auto& finding : findings) {
     if (blocks(finding)) {
@@ -237,6 +254,7 @@ void check_host(vmctl::HostLooks& host, const Scenario& scenario, const Plan& pl
     reasons.insert(reasons.end(), missing.begin(), missing.end());
   }
   check_bf16(scenario, inventory, reasons);
+  check_templates(scenario, plan, inventory, reasons);
   check_limits(host, plan, mode, reasons);
   if (has_arm(scenario, arm_vm)) { check_vm_arm(host, plan, mode, reasons); }
   if (has_arm(scenario, arm_bare_metal)) { check_bare_metal_arm(host, mode, reasons); }

@@ -15,6 +15,7 @@
 #include "common/files/unique_fd.h"
 #include "common/model/described.h"
 #include "vmctl/api/device_grant.h"
+#include "vmctl/api/domain_template.h"
 #include "vmctl/api/host_network.h"
 #include "vmctl/api/placed_device.h"
 
@@ -179,6 +180,13 @@ struct GuestSpec {
       EmulatorThreads, emulator_threads, EmulatorThreads::apart,
       .text = "QEMU's helper threads: apart (on cores that no node has, if there are any), or on_vcpus",
       .key = "emulator_threads");
+  VIRTRAIN_FIELD(
+      std::string, domain_template, {},
+      .text =
+          "Domain XML of your own that VMs are made from; virtrain adds disks, network, channel and "
+          "devices, and refuses elements that name parts of the host",
+      .name = "template", .key = "template", .most = 4096, .fits = is_domain_template,
+      .absent = "virtrain writes all of it", .example = "domain.xml");
   NodeLimits limits = {};  ///< of each node whose tenant has none of its own
 
   bool operator==(const GuestSpec&) const = default;
@@ -186,7 +194,7 @@ struct GuestSpec {
 };
 BOOST_DESCRIBE_STRUCT(GuestSpec, (),
                       (image, packages, vcpus, memory_bytes, pinning, smt, cpu_model, hugepages, topology,
-                       memory_encryption, network, nccl_topology, emulator_threads, limits))
+                       memory_encryption, network, nccl_topology, emulator_threads, domain_template, limits))
 
 /// One node to be made: the same for the VM and for its bare-metal counterpart.
 struct NodeSpec {

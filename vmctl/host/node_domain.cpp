@@ -89,6 +89,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.scratch = facts.scratch;
   spec.payload = facts.payload;
   spec.planted_channel = node.planted_channel;
+  spec.domain_template = guest.domain_template;
   if (!spec.boot_disk) {
     spec.kernel_command_line =
         guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));

@@ -1,5 +1,10 @@
 #include "harness/scenario/decode/guest.h"
 
+#include <filesystem>
+#include <string_view>
+
+#include "common/error.h"
+#include "common/files/reading.h"
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
@@ -15,6 +20,34 @@ std::optional<double> parse_cpu_limit(std::string_view text, std::int64_t vcpus)
   if (!text.ends_with('%')) { return std::nullopt; }
   const auto share = parse_share(text);
   return share ? std::optional(*share * static_cast<double>(vcpus)) : std::nullopt;
+}
+
+/// Replaces the path by what the file has.
+void read_template(MapReader& in, Guest& guest) {
+  constexpr const char* key = "template";
+  const auto& scenario_file = in.diagnostics().file_name();
+  std::filesystem::path path(guest.domain_template);
+  if (path.is_relative()) { path = std::filesystem::path(scenario_file).parent_path() / path; }
+  guest.domain_template.clear();
+  const auto text = virtrain::read_file(path, vmctl::most_template_file_bytes);
+  if (!text) {
+    in.refuse(key, "template: {} cannot be read, or has more than {} bytes", printable(path.string()),
+              vmctl::most_template_file_bytes);
+    return;
+  }
+  try {
+    guest.domain_template = vmctl::read_domain_template(*text, {guest.vcpus, guest.memory_bytes});
+  } catch (const Error& error) {
+    in.refuse(key, "template: {}:{}", printable(path.string()), error.message());
+    return;
+  }
+  if (guest.memory_encryption != vmctl::MemoryEncryption::none) {
+    in.refuse("memory_encryption",
+              "memory_encryption and template both say what the processor is like (remove one)");
+  }
+  if (guest.domain_template.find("<cpu") != std::string::npos && guest.cpu_model != vmctl::host_cpu_model) {
+    in.refuse("cpu_model", "cpu_model: the template has a <cpu> (remove one of them)");
+  }
 }
 
 }  // namespace
@@ -45,7 +78,12 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
 Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   Guest guest;
   MapReader in(field, "guest", diagnostics);
-  read_fields(in, guest);
+  read_fields(in, guest, [](Property& is) {
+    // The file's content has to fit, and here is its path.
+    if (std::string_view(is.key) == "template") { is.fits = nullptr; }
+    return true;
+  });
+  if (!guest.domain_template.empty()) { read_template(in, guest); }
   if (guest.smt != vmctl::Smt::any && guest.pinning == vmctl::Pinning::none) {
     in.refuse("smt", "smt: {} has no meaning without pinning (allowed with pinning: cores, numa)",
               to_string(guest.smt));

@@ -127,6 +127,7 @@ constexpr std::array key_effects = {
     KeyEffect{"guest.smt", seen_cores},
     // A named model has flags and a microcode of its own, and the flaws that it is known for.
     KeyEffect{"guest.cpu_model", "cpu_model cpu_flags microcode mitigations isa"},
+    KeyEffect{"guest.template", "cpu_model cpu_flags microcode mitigations isa"},
     // The port above a GPU decides which link it shows.
     KeyEffect{"guest.topology", "numa transport peer_to_peer gpu_pcie_generation gpu_pcie_width"},
     // A confidential guest boots EFI; its processor shows what AMD's firmware or Intel's module lets through.

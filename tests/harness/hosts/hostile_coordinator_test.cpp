@@ -391,6 +391,10 @@ TEST_CASE("hostile_coordinator: guests are as a scenario may say them") {
       {"'guest.vcpus'", [](auto& guest) { guest.vcpus = 0; }},
       {"'guest.memory_bytes'", [](auto& guest) { guest.memory_bytes = 1; }},
       {"'guest.cpu_model'", [](auto& guest) { guest.cpu_model = "host,+x"; }},
+      {"'guest.template'",
+       [](auto& guest) {
+         guest.domain_template = "<domain><devices><emulator>/bin/sh</emulator></devices></domain>";
+       }},
       {"'guest.nccl_topology'", [](auto& guest) { guest.nccl_topology = "topo.xml"; }},
       {"'guest.network.queues'", [](auto& guest) { guest.network.queues = 100'000; }},
       {"'guest.network.mtu'", [](auto& guest) { guest.network.mtu = 1; }},

@@ -7,6 +7,7 @@
 #include "common/text/cpu_list.h"
 #include "vmctl/api/payload.h"
 #include "vmctl/hypervisor/domain/device_xml.h"
+#include "vmctl/hypervisor/domain/template_layer.h"
 #include "vmctl/hypervisor/domain/xml_nodes.h"
 
 namespace virtrain::vmctl {
@@ -408,6 +409,7 @@ std::string domain_xml(const DomainSpec& spec) {
   add(domain, "on_crash", "destroy");
   add_devices(domain, spec);
   add_launch_security(domain, spec.memory_encryption);
+  if (!spec.domain_template.empty()) { lay_template(domain, spec.domain_template); }
   add_cliques(domain, spec.devices, spec.clique);
   for (std::size_t i = 0; i < spec.nics.size(); ++i) {
     if (spec.nics[i].kind == NicKind::multicast) {

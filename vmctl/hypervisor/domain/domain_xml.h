@@ -90,6 +90,7 @@ struct DomainSpec {
   std::optional<ScratchDisk> scratch;
   std::string payload;          ///< squashfs of a job, attached read-only; empty: none
   std::string planted_channel;  ///< see NodeSpec
+  std::string domain_template;  ///< see GuestSpec; empty: none
   std::vector<NicSpec> nics;
   std::vector<PlacedDevice> devices;  ///< their guest sees them where they sit on the host
   Clique clique = Clique::off;
