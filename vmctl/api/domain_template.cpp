@@ -151,20 +151,30 @@ bool is_plain_value(std::string_view value) {
          });
 }
 
+/// All of an element's own text: comments may stand in it.
+std::string text_of(pugi::xml_node node) {
+  std::string text;
+  for (const auto& child : node.children()) {
+    if (child.type() == pugi::node_pcdata || child.type() == pugi::node_cdata) { text += child.value(); }
+  }
+  return std::string(trim(text));
+}
+
 void check_values(const Reading& in, pugi::xml_node node, const AllowedElement& element) {
   const auto names = words_of(element.attributes);
   for (const auto& attribute : node.attributes()) {
     const std::string_view name = attribute.name();
     if (!std::ranges::any_of(names, [&](const auto& one) { return one == name; })) {
-      in.refuse(node, fmt::format("a template may not set its attribute '{}' ({})", excerpt(name, 60),
-                                  names.empty() ? "it has none" : "allowed: " + std::string(element.attributes)));
+      in.refuse(node,
+                fmt::format("a template may not set its attribute '{}' ({})", excerpt(name, 60),
+                            names.empty() ? "it has none" : "allowed: " + std::string(element.attributes)));
     }
     if (!is_plain_value(attribute.value())) {
       in.refuse(node, fmt::format("{}='{}' is not a plain word or number", excerpt(name, 60),
                                   excerpt(attribute.value(), 60)));
     }
   }
-  const std::string_view text = trim(node.text().get());
+  const auto text = text_of(node);
   if (!text.empty() && (!element.has_text || !is_plain_value(text))) {
     in.refuse(node, fmt::format("the text '{}' is not allowed in it", excerpt(text, 60)));
   }
@@ -197,7 +207,7 @@ std::optional<std::uint64_t> bytes_of(pugi::xml_node node) {
                                                                               {"K", 1024}}};
   const auto unit = std::ranges::find(units, std::string_view(node.attribute("unit").value()),
                                       &std::pair<std::string_view, std::uint64_t>::first);
-  const auto count = parse_integer(std::string(trim(node.text().get())));
+  const auto count = parse_integer(text_of(node));
   constexpr std::int64_t most = std::int64_t{1} << 40;
   if (unit == units.end() || !count || *count < 0 || *count > most) { return std::nullopt; }
   return static_cast<std::uint64_t>(*count) * unit->second;
@@ -208,19 +218,19 @@ void check_sizes(const Reading& in, pugi::xml_node node) {
   const std::string_view name = node.name();
   if (name == "vcpu") {
     require_word(in, node, "placement", {"static"});
-    if (in.size != nullptr && parse_integer(std::string(trim(node.text().get()))) != in.size->vcpus) {
+    if (in.size != nullptr && parse_integer(text_of(node)) != in.size->vcpus) {
       in.refuse(node, fmt::format("guest.vcpus is {}, and it says '{}' (remove it, or make them equal)",
-                                  in.size->vcpus, excerpt(node.text().get(), 60)));
+                                  in.size->vcpus, excerpt(text_of(node), 60)));
     }
   } else if (in.size != nullptr && bytes_of(node) != in.size->memory_bytes) {
     in.refuse(node, fmt::format("guest.memory is {}, and it says '{} {}' (remove it, or make them equal)",
-                                format_size(in.size->memory_bytes), excerpt(trim(node.text().get()), 60),
+                                format_size(in.size->memory_bytes), excerpt(text_of(node), 60),
                                 excerpt(node.attribute("unit").value(), 20)));
   }
 }
 
 void check_machine(const Reading& in, pugi::xml_node type) {
-  if (std::string_view(trim(type.text().get())) != "hvm") { in.refuse(type, "it must be hvm"); }
+  if (text_of(type) != "hvm") { in.refuse(type, "it must be hvm"); }
   require_word(in, type, "arch", {"x86_64"});
   std::string_view machine = type.attribute("machine").value();
   if (machine.starts_with("pc-")) { machine.remove_prefix(3); }

@@ -2,6 +2,8 @@
 
 #include "vmctl/hypervisor/domain/template_layer.h"
 
+#include <random>
+
 #include "common/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/domain_schema.h"
@@ -177,6 +179,48 @@ TEST_CASE("what could name a part of the host is refused by its name and positio
   CHECK_THAT(template_refusal("<domain>"), Contains("it is not XML"));
   CHECK_THAT(template_refusal(""), Contains("1:1: it is not XML"));
   CHECK_THAT(template_refusal("<domain/><domain/>"), Contains("a template is one <domain>"));
+}
+
+TEST_CASE("a mutated template is refused, or names no part of the host") {
+  std::mt19937 random(46);  // NOLINT: the same ones each time
+  const std::vector<std::string> pieces{"<emulator>/bin/sh</emulator>",
+                                        "<!-- -->",
+                                        "<![CDATA[/etc]]>",
+                                        "/dev/sda",
+                                        "<cpu>",
+                                        "</cpu>",
+                                        "<disk/>",
+                                        "&#47;",
+                                        "&lt;",
+                                        "='",
+                                        "path='/x'",
+                                        "<serial type='file'>",
+                                        "<model>a<!-- -->/x</model>",
+                                        "<?pi?>",
+                                        "]]>",
+                                        "<!DOCTYPE x [<!ENTITY e '/x'>]>"};
+  int kept = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::string xml = cloud_vm;
+    for (auto changes = random() % 3 + 1; changes > 0; --changes) {
+      const auto at = random() % xml.size();
+      if (random() % 2 == 0) {
+        xml.erase(at, random() % 20);
+      } else {
+        xml.insert(at, pieces[random() % pieces.size()]);
+      }
+    }
+    try {
+      const auto text = read_domain_template(xml, two_vcpus);
+      ++kept;
+      CAPTURE(xml);
+      CHECK(is_domain_template(text));
+      for (auto slash = text.find('/'); slash != std::string::npos; slash = text.find('/', slash + 1)) {
+        CHECK((text[slash - 1] == '<' || text[slash + 1] == '>'));
+      }
+    } catch (const Error& error) { CHECK(error.code() == ErrorCode::bad_input); }
+  }
+  CHECK(kept > 0);
 }
 
 }  // namespace
