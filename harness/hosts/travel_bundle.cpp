@@ -98,7 +98,7 @@ std::string manifest_of(const fs::path& folder, std::uint64_t& bytes) {
     bytes += fs::file_size(entry.path());
   }
   std::string text;
-  for (const auto& [name, digest] : digests) { text += digest + "  " + name + "\n"; }
+  for (const auto& [name, digest] : digests) { text += fmt::format("{}  {}\n", digest, name); }
   return text;
 }
 

@@ -70,7 +70,8 @@ def files(host=None):
     if host is None:
         return set(RIG.coordinator.sh("find", BOX, "-path", BOX / "proc", "-prune", "-o", "-print").splitlines())
     found = host.sh("find", *places, "-path", RIG.folder, "-prune", "-o", "-print").splitlines()
-    return {path for path in found if "/.virtrain-" not in path and not path.startswith("/run/virtrain")}
+    others = ("/run/virtrain", "/dev/shm/virtrain-test-")  # tests that run at the same time have the latter
+    return {path for path in found if "/.virtrain-" not in path and not path.startswith(others)}
 
 
 def processes(host):
@@ -203,7 +204,7 @@ class Attach(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         done = virtrain("endless.db", "run", job("endless.yaml", arms, ["sh", "-c", f"{escapes} sleep {DAEMON}"], trial_timeout="3s"))
         self.assertEqual(done.returncode, FAILED, done.stderr)
-        self.assertIn("has not ended after 3", trials("endless.db")[0][4])
+        self.assertRegex(trials("endless.db")[0][4], "has not ended after [23]")
 
     def test_kills_of_either_end_fail_one_trial_each(self):
         host = RIG.host("gpu-a")
