@@ -64,6 +64,57 @@ struct JobThroughput {
                  .key = "skip", .least = 0, .most = 1'000'000);
 };
 
+/// Whether it is the unit of a figure: "%", "s", "TFLOP/s".
+inline bool is_figure_unit(const std::string& text) {
+  constexpr std::size_t longest = 32;
+  if (text.empty() || text.size() > longest) { return false; }
+  for (const char c : text) {
+    if (c <= ' ' || c > '~') { return false; }
+  }
+  return true;
+}
+
+/// Whether it names a figure: "mfu".
+inline bool is_figure_name(const std::string& text) {
+  constexpr std::size_t longest = 64;
+  if (text.empty() || text.size() > longest || text[0] < 'a' || text[0] > 'z') { return false; }
+  for (const char c : text) {
+    if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_') { return false; }
+  }
+  return text != "throughput";
+}
+
+/// Which lines of a job's output say a figure other than its throughput.
+struct JobFigureLines {
+  bool operator==(const JobFigureLines&) const = default;
+  VIRTRAIN_RECORD;
+  VIRTRAIN_FIELD(std::string, name, {}, .text = "Name of the figure", .key = "name", .most = 64,
+                 .required = true, .pattern = "^[a-z][a-z0-9_]{0,63}$", .fits = is_figure_name,
+                 .refusal = "is not a name of a figure (allowed: [a-z][a-z0-9_]*, and not throughput)",
+                 .example = "mfu");
+  VIRTRAIN_FIELD(std::string, pattern, {},
+                 .text =
+                     "RE2 pattern of a line that says the figure as (?P<value>...); other named groups are "
+                     "settings that tell figures of this name apart, such as (?P<size_bytes>...)",
+                 .key = "pattern", .most = 1000, .required = true, .example = R"(mfu: (?P<value>[\d.]+)%)");
+  VIRTRAIN_FIELD(std::string, example, {}, .text = "Line that the pattern matches, which is tried",
+                 .key = "example", .most = 4096, .required = true, .example = "step 10 mfu: 41.2%");
+  VIRTRAIN_FIELD(
+      std::string, unit, {}, .text = "Unit of the value", .key = "unit", .most = 32, .required = true,
+      .pattern = "^[!-~]{1,32}$", .fits = is_figure_unit,
+      .refusal = "is not a unit (allowed: 1 to 32 characters of ASCII without blanks: %, s, TFLOP/s)",
+      .example = "%");
+  VIRTRAIN_FIELD(FigureScope, scope, FigureScope::job,
+                 .text =
+                     "Whose figure it is: the whole job's, and then the first node or rank that says it "
+                     "counts, or that of "
+                     "each node or rank",
+                 .key = "scope");
+  VIRTRAIN_FIELD(std::int64_t, skip, 0,
+                 .text = "Figures at the start, of each node or rank that says any, that do not count",
+                 .key = "skip", .least = 0, .most = 1'000'000);
+};
+
 /// A command that runs in place of the built-in trainer.
 struct Job {
   bool operator==(const Job&) const = default;
@@ -95,6 +146,15 @@ struct Job {
                  .key = "throughput", .absent = "the built-in trainer says it by itself",
                  .guard = FactRule::must_be_equal,
                  .why = "figures that are read in other ways are other figures");
+  VIRTRAIN_FIELD(
+      std::vector<JobFigureLines>, figures, {},
+      .text =
+          "Lines of the command that say more than its throughput, which alone decides: each figure "
+          "is stored with its unit and shown",
+      .key = "figures", .most_items = 64, .absent = "the command has no figure but its throughput",
+      .example =
+          R"([{"name": "mfu", "pattern": "mfu: (?P<value>[0-9.]+)%", "example": "mfu: 41.2%", "unit": "%"}])",
+      .guard = FactRule::must_be_equal, .why = "figures that are read in other ways are other figures");
 };
 
 }  // namespace virtrain

@@ -34,7 +34,8 @@ CommandJob::CommandJob(asio::io_context& io, const TenantPlacement& placement, s
                        RankNetwork network, bool crowded, const MpiDialect& mpi, int port)
     : TenantJob(io, placement, std::move(nodes), network, crowded, mpi),
       job_(*placement.workload.job),
-      port_(port) {}
+      port_(port),
+      others_(job_.figures) {}
 
 asio::awaitable<void> CommandJob::launch(const std::string& /*program*/, std::chrono::seconds timeout) {
   timeout_ = timeout;
@@ -90,57 +91,79 @@ std::string CommandJob::name_of(std::size_t node, std::int64_t planned) const {
   return nodes_[node].hostname;
 }
 
-std::vector<std::string> CommandJob::expected_sources() const {
-  std::vector<std::string> names;
-  if (*job_.throughput.scope == FigureScope::node) {
-    for (const auto& process : processes_) { names.push_back(name_of(process->node, process->planned)); }
-  } else if (*job_.throughput.scope == FigureScope::rank) {
-    for (std::int64_t rank = 0; rank < placement_.ranks(); ++rank) {
-      names.push_back(fmt::format("rank {}", rank));
-    }
-  } else {
-    names.push_back(speaker_.empty() ? "the command" : speaker_);
+std::vector<FigureOwner> CommandJob::owners(FigureScope scope) const {
+  std::vector<FigureOwner> all;
+  if (scope == FigureScope::node) {
+    for (const auto& process : processes_) { all.push_back({name_of(process->node, process->planned)}); }
+  } else if (scope == FigureScope::rank) {
+    for (std::int64_t rank = 0; rank < placement_.ranks(); ++rank) { all.push_back({{}, rank}); }
   }
-  return names;
+  return all;
 }
 
-std::string CommandJob::source_of(const Process& process, const RankLine& line) const {
-  auto node = name_of(process.node, process.planned);
-  if (*job_.throughput.scope == FigureScope::node) { return node; }
-  if (job_.launch == JobLaunch::mpirun) { return fmt::format("rank {}", line.rank.value_or(0)); }
-  return node;
+std::vector<FigureOwner> CommandJob::expected_sources() const {
+  auto all = owners(*job_.throughput.scope);
+  if (all.empty()) { all.push_back(speaker_.value_or(FigureOwner{"the command"})); }
+  return all;
+}
+
+FigureOwner CommandJob::owner_of(const Process& process, const RankLine& line) const {
+  if (job_.launch == JobLaunch::mpirun) { return {{}, line.rank.value_or(0)}; }
+  return {name_of(process.node, process.planned)};
 }
 
 void CommandJob::take_line(const Process& process, OutputStream /*stream*/, const RankLine& line,
                            std::int64_t t_ns) {
   last_output_ns_ = monotonic_ns();
   take_text(line, most_command_output);
-  const auto name = source_of(process, line);
+  const auto owner = owner_of(process, line);
+  take_throughput(owner, line, t_ns);
+  const auto readings = others_.take(line.text, owner, t_ns);
+  count_figures(readings.size());
+  for (const auto& reading : readings) {
+    if (on_reading) { on_reading(reading); }
+  }
+}
+
+void CommandJob::count_figures(std::size_t more) {
+  figures_ += more;
+  if (figures_ <= most_job_figures) { return; }
+  throw Error(
+      "read the command's output", ErrorCode::protocol,
+      fmt::format("more than {} figures (let it print fewer, or narrow the patterns)", most_job_figures));
+}
+
+void CommandJob::take_throughput(const FigureOwner& owner, const RankLine& line, std::int64_t t_ns) {
   const bool is_of_all =
       *job_.throughput.scope == FigureScope::job || *job_.throughput.scope == FigureScope::each_rank;
-  if (is_of_all && !speaker_.empty() && name != speaker_) { return; }
-  auto& source = sources_.try_emplace(name, Source{FigureReader(job_.throughput)}).first->second;
+  if (is_of_all && speaker_ && owner != *speaker_) { return; }
+  auto& source = sources_.try_emplace(owner, Source{FigureReader(job_.throughput)}).first->second;
   const auto figure = source.reader.read(line.text, t_ns);
   if (!figure) { return; }
-  if (is_of_all) { speaker_ = name; }
-  if (++figures_ > most_job_figures) {
-    throw Error("read the command's output", ErrorCode::protocol,
-                fmt::format("more than {} figures (let it print fewer, or narrow throughput.pattern)",
-                            most_job_figures));
-  }
+  if (is_of_all) { speaker_ = owner; }
+  count_figures(1);
   if (last_figure_ns_ != 0) {
     longest_gap_ = std::max(longest_gap_, nanoseconds(last_output_ns_ - last_figure_ns_));
   }
   last_figure_ns_ = last_output_ns_;
   source.figures.push_back(*figure);
-  if (on_figure) { on_figure(name, *figure); }
+  if (on_figure) { on_figure(*figure); }
+  if (!on_reading) { return; }
+  results::Figure reading;
+  reading.node = owner.node;
+  reading.rank = owner.rank;
+  reading.name = "throughput";
+  reading.unit = job_.throughput.unit;
+  reading.value = figure->value;
+  reading.t_ns = figure->t_ns;
+  on_reading(reading);
 }
 
 std::vector<FigureSource> CommandJob::sources() const {
   std::vector<FigureSource> all;
-  for (const auto& name : expected_sources()) {
-    const auto found = sources_.find(name);
-    all.push_back({name, found == sources_.end() ? std::vector<JobFigure>() : found->second.figures});
+  for (const auto& owner : expected_sources()) {
+    const auto found = sources_.find(owner);
+    all.push_back({owner.name(), found == sources_.end() ? std::vector<JobFigure>() : found->second.figures});
   }
   return all;
 }
@@ -203,6 +226,10 @@ asio::awaitable<void> CommandJob::wait_for_counted_steps(milliseconds deadline) 
 asio::awaitable<void> CommandJob::wait_for_results(milliseconds deadline) {
   co_await wait_for_counted_steps(deadline);
   result_ = judge_job(sources(), job_.throughput, placement_.ranks());
+  for (auto& doubt :
+       others_.doubts(owners(job_.launch == JobLaunch::mpirun ? FigureScope::rank : FigureScope::node))) {
+    result_.doubts.push_back(std::move(doubt));
+  }
   if (auto words = ended_badly(); !words.empty()) {
     result_.doubts.insert(result_.doubts.begin(), std::move(words));
   }

@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "harness/evidence/job_figures.h"
 #include "harness/evidence/job_output.h"
 #include "harness/job/tenant_job.h"
+#include "results/store/records.h"
 
 namespace virtrain::harness {
 
@@ -40,8 +42,13 @@ class CommandJob final : public TenantJob {
   /// Its throughput, once wait_for_results() has come back.
   const JobResult& result() const { return result_; }
 
-  /// Told at each figure.
-  std::function<void(const std::string& source, const JobFigure& figure)> on_figure;
+  /// Its figures beside the throughput, over the trial.
+  std::vector<results::Figure> figures() const { return others_.values(); }
+
+  /// Told at each figure of the throughput.
+  std::function<void(const JobFigure& figure)> on_figure;
+  /// Told at each figure of any kind, as it is stored.
+  std::function<void(const results::Figure& reading)> on_reading;
 
  private:
   struct Source {
@@ -58,16 +65,21 @@ class CommandJob final : public TenantJob {
   /// Why the end of one of its processes makes the trial invalid; empty: none ended badly.
   std::string ended_badly() const;
   /// Who says a figure: itself, or one of those who say the same.
-  std::string source_of(const Process& process, const RankLine& line) const;
-  std::vector<std::string> expected_sources() const;
+  FigureOwner owner_of(const Process& process, const RankLine& line) const;
+  /// All that say figures of the scope `rank` or `node`.
+  std::vector<FigureOwner> owners(FigureScope scope) const;
+  std::vector<FigureOwner> expected_sources() const;
+  void take_throughput(const FigureOwner& owner, const RankLine& line, std::int64_t t_ns);
+  void count_figures(std::size_t more);
   /// How long a command that has said figures may say nothing.
   std::chrono::nanoseconds most_silence() const;
 
   const Job& job_;
   int port_;
   std::chrono::seconds timeout_{0};
-  std::map<std::string, Source> sources_;
-  std::string speaker_;  ///< of figures that one says for all: the first who does
+  std::map<FigureOwner, Source> sources_;
+  std::optional<FigureOwner> speaker_;  ///< of figures that one says for all: the first who does
+  JobFigures others_;                   ///< beside the throughput
   std::size_t figures_ = 0;
   std::int64_t last_figure_ns_ = 0, last_output_ns_ = 0;
   std::chrono::nanoseconds longest_gap_{0};

@@ -354,6 +354,7 @@ nlohmann::json to_json(const Workload& workload) {
     if (field.is.key != nullptr && !uses_setting(workload, field.is.key)) { settings.erase(field.name); }
   });
   settings.update(settings_json(*workload.job));
+  if (workload.job->figures.empty()) { settings.erase("figures"); }
   return settings;
 }
 

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace virtrain::harness {
 
@@ -11,6 +14,8 @@ namespace virtrain::harness {
 struct LineFigure {
   double value = 0;
   std::optional<double> work = {};  ///< done in all until that line
+  /// They tell the figure apart: the texts of the pattern's other named groups.
+  std::map<std::string, std::string> settings = {};
 };
 
 /// A pattern of lines that say a figure, by RE2, whose time and memory do not grow beyond what a line's
@@ -18,18 +23,25 @@ struct LineFigure {
 /// then.
 class LinePattern {
  public:
-  explicit LinePattern(const std::string& pattern);
+  /// `values`: the numbers that a figure may be.
+  enum class Values { above_zero, any };
+  explicit LinePattern(const std::string& pattern, Values values = Values::above_zero);
 
   /// Why the pattern cannot be used: "missing ): (?P<value>"; empty: it can.
   const std::string& refusal() const { return refusal_; }
-  /// Nothing where the line does not match, or where what it says is no number above zero. Commas between
+  /// Nothing where the line does not match, or where what it says is no such number. Commas between
   /// digits ("1,234.5") are passed over.
   std::optional<LineFigure> figure_in(std::string_view line) const;
+  /// Whether it has the group `work`.
+  bool has_work() const;
+  /// Named groups beside `value` and `work`.
+  std::vector<std::string> settings() const;
   /// Whether it matches, whatever the figure is.
   bool matches(std::string_view line) const;
 
  private:
   struct Compiled;
+  Values values_;
   std::shared_ptr<const Compiled> compiled_;
   std::string refusal_;
 };

@@ -47,6 +47,7 @@ struct LiveTenant {
   std::shared_ptr<CommandJob> command = {};  ///< the same job, where it is a command of the user's own
   std::shared_ptr<StressJob> stress = {};    ///< of a neighbour that does not idle
   std::vector<TrialRank> ranks = {};
+  std::vector<results::Figure> figures = {};  ///< of the command, not stored yet
 
   bool trains() const { return !plan.neighbour; }
   bool runs_job() const { return plan.runs_job(); }

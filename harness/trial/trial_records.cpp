@@ -60,6 +60,7 @@ results::Node record_of(const LiveNode& live) {
 void forget_new_rows(LiveTrial& trial) {
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) { node.telemetry.clear(); }
+    tenant.figures.clear();
     for (std::size_t r = 0; tenant.job && r < tenant.ranks.size(); ++r) {
       tenant.ranks[r].is_new = false;
       tenant.ranks[r].stored_samples = tenant.job->ranks()[r].samples.size();
@@ -154,7 +155,10 @@ void store_tenant(LiveTrial& trial, LiveTenant& tenant) {
     store.save_rank(record.id, rank);
     sum = sum_of(sum, rank.throughput->value);
   }
-  if (tenant.command) { sum = tenant.command->result().throughput; }
+  if (tenant.command) {
+    sum = tenant.command->result().throughput;
+    store.add_figures(record.id, tenant.command->figures());
+  }
   if (sum > 0) { record.throughput = {sum, tenant.plan.unit()}; }
   if (!tenant.ranks.empty()) {
     record.loss_first = tenant.ranks[0].record.loss_first;
@@ -263,11 +267,6 @@ void take_record(LiveTenant& tenant, std::int64_t rank, const RankRecord& said) 
   row.is_new = true;
 }
 
-void take_figure(LiveTenant& tenant, const std::string& source, const JobFigure& figure) {
-  auto& node = tenant.nodes.front();
-  node.telemetry.push_back({figure.t_ns, "guest", "job_figure " + source, figure.value});
-}
-
 void store_new_rows(LiveTrial& trial) {
   constexpr const char* operation = "store samples and telemetry";
   auto& store = trial.context.store;
@@ -275,6 +274,7 @@ void store_new_rows(LiveTrial& trial) {
     store.transaction(operation, [&] {
       for (auto& tenant : trial.tenants) {
         store_new_samples(store, tenant);
+        if (!tenant.figures.empty()) { store.add_figures(tenant.record.id, tenant.figures); }
         for (const auto& node : tenant.nodes) {
           if (!node.telemetry.empty()) { store.add_telemetry(node.record.id, node.telemetry); }
         }

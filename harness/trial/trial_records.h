@@ -10,10 +10,8 @@ void save_tenants(LiveTrial& trial);
 void save_nodes(LiveTrial& trial);
 /// Keeps a rank's report on itself, to be stored with its next samples.
 void take_record(LiveTenant& tenant, std::int64_t rank, const RankRecord& record);
-/// Keeps a figure of a tenant's own command, to be stored with the next telemetry.
-void take_figure(LiveTenant& tenant, const std::string& source, const JobFigure& figure);
-/// Samples and telemetry that came since the last call. Throws Error(trial_failed) where the schema refuses a
-/// row, and drops what was buffered.
+/// Samples, telemetry and figures that came since the last call. Throws Error(trial_failed) where the schema
+/// refuses a row, and drops what was buffered.
 void store_new_rows(LiveTrial& trial);
 /// All that a trial has come to, whether it is valid included.
 void store_results(LiveTrial& trial);

@@ -224,8 +224,10 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
     tenant.command =
         std::make_shared<CommandJob>(trial_.context.io, tenant.plan, std::move(job_nodes), network,
                                      trial_.placement.ranks_sleep, trial_.context.mpi, port);
-    tenant.command->on_figure = [this, &tenant](const std::string& source, const JobFigure& figure) {
-      take_figure(tenant, source, figure);
+    tenant.command->on_reading = [&tenant](const results::Figure& reading) {
+      tenant.figures.push_back(reading);
+    };
+    tenant.command->on_figure = [this, &tenant](const JobFigure& figure) {
       if (trial_.context.progress) { trial_.context.progress(words_of_figure(figure, tenant.plan.unit())); }
     };
     tenant.job = tenant.command;

@@ -46,8 +46,9 @@ class Exporter {
       ordinals[trial.id] = std::ssize(ordinals) + 1;
       write_trial(experiment, trial);
     }
-    if (with_measurements) {
-      for (const auto& trial : trials) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
+    for (const auto& trial : trials) {
+      if (with_measurements) { write_measurements(id, trial.id, ordinals.at(trial.id)); }
+      write_figures(id, trial.id, ordinals.at(trial.id), with_measurements);
     }
     for (const auto& probe : store_.probes(id)) { write_line("probe", id, sparse_json(probe)); }
     for (const auto& probe : store_.leak_searches(id)) { write_line("security", id, sparse_json(probe)); }
@@ -120,6 +121,18 @@ class Exporter {
           object["node"] = node.name;
           write_line("telemetry", experiment, object);
         }
+      }
+    }
+  }
+
+  void write_figures(const std::string& experiment, std::int64_t trial, std::int64_t ordinal,
+                     bool with_readings) {
+    for (const auto& tenant : store_.tenants(trial)) {
+      for (const auto& figure : store_.figures(tenant.id)) {
+        if (figure.t_ns && !with_readings) { continue; }
+        json object = sparse_json(figure);
+        object.update({{"trial", ordinal}, {"tenant", tenant.tenant_index}});
+        write_line("figure", experiment, object);
       }
     }
   }

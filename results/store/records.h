@@ -240,6 +240,33 @@ struct Telemetry {
 };
 BOOST_DESCRIBE_STRUCT(Telemetry, (), (t_ns, source, metric, value))
 
+/// A value that a tenant's own command said, of the whole tenant where neither node nor rank is given. Two
+/// are the same figure only if name, unit and settings are.
+struct Figure {
+  std::string node = {};  ///< Node::name of who said it
+  std::optional<std::int64_t> rank = {};
+  std::string name = {};
+  std::string unit = {};
+  double value = 0;
+  nlohmann::json settings = nullptr;      ///< {"size_bytes": 1024}
+  std::optional<std::int64_t> t_ns = {};  ///< of one reading, on the host's clock; absent: over the trial
+};
+BOOST_DESCRIBE_STRUCT(Figure, (), (node, rank, name, unit, value, settings, t_ns))
+
+/// The value of a figure in one usable trial.
+struct TrialFigure {
+  std::string case_name, arm;
+  std::int64_t trial = 0, tenant_index = 0;
+  std::string tenant = {};  ///< its name
+  std::string node = {};
+  std::optional<std::int64_t> rank = {};
+  std::string name = {}, unit = {};
+  double value = 0;
+  nlohmann::json settings = nullptr;
+};
+BOOST_DESCRIBE_STRUCT(TrialFigure, (),
+                      (case_name, arm, trial, tenant_index, tenant, node, rank, name, unit, value, settings))
+
 /// One figure of a micro-benchmark: one size of an all-reduce sweep, a copy rate, a matrix multiplication
 /// rate.
 struct Probe {

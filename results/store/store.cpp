@@ -199,6 +199,13 @@ void Store::add_telemetry(std::int64_t node, std::span<const Telemetry> readings
   });
 }
 
+void Store::add_figures(std::int64_t tenant, std::span<const Figure> figures) {
+  connection_->in_transaction("store figures", [&] {
+    static const std::string sql = insert_sql<Figure>("figure", "tenant_id");
+    for (const auto& figure : figures) { connection_->query(sql).bind(tenant).bind_columns(figure).run(); }
+  });
+}
+
 void Store::add_event(const std::string& experiment, const Event& event) {
   connection_->in_transaction("store an event of " + experiment, [&] {
     Event shown = event;

@@ -19,7 +19,7 @@
 namespace virtrain::results {
 
 /// Present version of the schema (PRAGMA user_version).
-inline constexpr int schema_version = 11;
+inline constexpr int schema_version = 12;
 
 /// Rows of one of the database's views, column by column as JSON: null, number or text.
 struct ViewRows {
@@ -91,6 +91,7 @@ class Store {
   void save_transport(std::int64_t tenant, const Transport& transport);
   void add_samples(std::int64_t rank, std::span<const Sample> samples);
   void add_telemetry(std::int64_t node, std::span<const Telemetry> readings);
+  void add_figures(std::int64_t tenant, std::span<const Figure> figures);
   void add_event(const std::string& experiment, const Event& event);
   void add_probes(const std::string& experiment, std::span<const Probe> probes);
   /// Largest number of a run of its probes; 0: none has one.
@@ -116,6 +117,10 @@ class Store {
   std::vector<Transport> transports(std::int64_t tenant) const;
   std::vector<Sample> samples(std::int64_t rank) const;
   std::vector<Telemetry> telemetry(std::int64_t node) const;
+  /// Figures of a tenant's own command with their readings, in the order of storing.
+  std::vector<Figure> figures(std::int64_t tenant) const;
+  /// Those of all usable trials of an experiment, without readings.
+  std::vector<TrialFigure> trial_figures(const std::string& experiment) const;
   std::vector<Event> events(const std::string& experiment) const;
   std::vector<Probe> probes(const std::string& experiment) const;
   std::vector<LeakSearch> leak_searches(const std::string& experiment) const;

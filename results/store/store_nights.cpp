@@ -25,6 +25,9 @@ constexpr const char* remove_samples_sql =
 constexpr const char* remove_telemetry_sql =
     "DELETE FROM telemetry WHERE node_id IN (SELECT n.id FROM trial t JOIN tenant w ON w.trial_id = t.id "
     "JOIN node n ON n.tenant_id = w.id WHERE t.experiment_number = ?)";
+constexpr const char* remove_figure_readings_sql =
+    "DELETE FROM figure WHERE t_ns IS NOT NULL AND tenant_id IN (SELECT w.id FROM trial t "
+    "JOIN tenant w ON w.trial_id = t.id WHERE t.experiment_number = ?)";
 
 }  // namespace
 
@@ -44,6 +47,7 @@ Thinned Store::thin_nights(const std::string& scenario, const std::string& befor
       connection_->in_transaction(operation, [&] {
         thinned.samples += removed_by(*connection_, remove_samples_sql, night);
         thinned.readings += removed_by(*connection_, remove_telemetry_sql, night);
+        thinned.readings += removed_by(*connection_, remove_figure_readings_sql, night);
       });
       ++thinned.nights;
     }

@@ -199,6 +199,19 @@ std::vector<Telemetry> Store::telemetry(std::int64_t node) const {
   });
 }
 
+std::vector<Figure> Store::figures(std::int64_t tenant) const {
+  return connection_->guarded("read figures", [&] {
+    const auto sql = select_sql<Figure>("figure WHERE tenant_id = ? ORDER BY rowid");
+    return connection_->query(sql).bind(tenant).rows<Figure>();
+  });
+}
+
+std::vector<TrialFigure> Store::trial_figures(const std::string& experiment) const {
+  return connection_->guarded("read the figures of " + experiment, [&] {
+    return connection_->query(std::string(sql::trial_figures_sql)).bind(experiment).rows<TrialFigure>();
+  });
+}
+
 std::vector<Event> Store::events(const std::string& experiment) const {
   return connection_->guarded("read events of " + experiment, [&] {
     auto query = connection_->query(select_sql<Event>(of_experiment("event", "rowid"), "trial_id, "));

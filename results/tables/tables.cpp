@@ -230,6 +230,10 @@ Table show_experiment(const Store& store, const std::string& id, bool all_proper
     table.notes.push_back(fmt::format("{}{}: virtrain show {} --probes",
                                       table.rows.empty() ? "no trials, " : "", counted(probes, "probe"), id));
   }
+  if (const auto figures = store.trial_figures(id).size(); figures > 0) {
+    table.notes.push_back(
+        fmt::format("{} next to the throughput: virtrain show {} --figures", counted(figures, "figure"), id));
+  }
   append_remarks(store, id, table.notes);
   for (auto& line : property_lines(*experiment, all_properties)) { table.notes.push_back(std::move(line)); }
   return table;

@@ -53,6 +53,11 @@ Table experiments_table(const Store& store);
 /// The table of `show`: the experiment's trials, and its properties as notes, without `all_properties` the
 /// long ones cut and packages counted. Error(not_found) if there is none.
 Table show_experiment(const Store& store, const std::string& experiment, bool all_properties = false);
+/// The table of `show --figures`: the median of each figure that jobs say beside their throughput, in each
+/// arm.
+Table figures_table(const Store& store, const std::string& experiment);
+/// The same of any figures, without a title. `emulated`: arms whose VMs were.
+Table figures_table(const std::vector<TrialFigure>& figures, const std::set<std::string>& emulated);
 /// The table of `compare` for probes: each figure that both sides have measured.
 Table probe_study_table(const ProbeStudy& study);
 /// The table of `show --probes`: the median of each probe in each arm, against bare metal, with a verdict

@@ -49,6 +49,7 @@ void add_results_commands(Cli& cli) {
   add_database_option(*show, shown->database);
   auto id = std::make_shared<std::string>();
   auto with_probes = std::make_shared<bool>(false);
+  auto with_figures = std::make_shared<bool>(false);
   auto with_packages = std::make_shared<bool>(false);
   auto with_hosts = std::make_shared<bool>(false);
   add_format_option(*show, shown->format);
@@ -59,14 +60,19 @@ void add_results_commands(Cli& cli) {
   show->add_flag("--hosts", *with_hosts,
                  "Its hosts instead, where it ran on several: how fast each computes, and the slowest")
       ->excludes("--probes");
+  show->add_flag("--figures", *with_figures,
+                 "Figures of its jobs instead, other than the throughput, by case and arm")
+      ->excludes("--probes")
+      ->excludes("--hosts");
   show->add_flag("--packages", *with_packages,
                  "Also the guests' packages with their versions, and long properties in full; so does -v");
   show->footer("Examples:\n  virtrain show 20261120t083012-7f3a2b\n  virtrain show --probes");
-  show->callback([shown, id, with_probes, with_packages, with_hosts, &cli] {
+  show->callback([shown, id, with_probes, with_figures, with_packages, with_hosts, &cli] {
     const Store store(shown->database, Store::Mode::open);
     const auto chosen = id->empty() ? latest_experiment(store, *with_probes) : store.full_id(*id);
-    const auto table = *with_probes  ? results::probes_table(store, chosen)
-                       : *with_hosts ? results::hosts_table(store, chosen)
+    const auto table = *with_probes    ? results::probes_table(store, chosen)
+                       : *with_figures ? results::figures_table(store, chosen)
+                       : *with_hosts   ? results::hosts_table(store, chosen)
                                      : results::show_experiment(store, chosen, *with_packages || cli.verbose);
     fmt::print(std::cout, "{}", results::render(table, shown->format, screen_of_stdout()));
   });

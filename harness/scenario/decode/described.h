@@ -70,8 +70,29 @@ inline constexpr bool is_optional_enum = false;
 template <DescribedEnum E>
 inline constexpr bool is_optional_enum<std::optional<E>> = true;
 
+template <typename T>
+inline constexpr bool is_record_list = false;
+template <DescribedRecord Record>
+inline constexpr bool is_record_list<std::vector<Record>> = true;
+
 template <DescribedRecord Record>
 void read_fields(MapReader& in, Record& into);
+
+/// A list of records, each of which `check` looks at once its own complaints are none. What the file says
+/// takes the place of the records that there were.
+template <DescribedRecord Record, typename Check>
+void read_records(MapReader& in, const Property& is, std::vector<Record>& into, Check&& check) {
+  const auto list = in.child(is.key, in.describes() ? about(is) : About{.text = is.text});
+  if (!list) { return; }
+  into.clear();
+  for (const auto& item : read_list(*list, is.key, 1, is.most_items, in.diagnostics())) {
+    const auto complaints = in.diagnostics().found().size();
+    MapReader inner(item, is.key, in.diagnostics());
+    read_fields(inner, into.emplace_back());
+    inner.finish();
+    if (!in.describes() && in.diagnostics().found().size() == complaints) { check(inner, into.back()); }
+  }
+}
 
 template <typename Value>
 void read_field(MapReader& in, const Property& is, Value& into) {
@@ -107,6 +128,8 @@ void read_field(MapReader& in, const Property& is, Value& into) {
       read_fields(inner, into);
       inner.finish();
     }
+  } else if constexpr (is_record_list<Value>) {
+    read_records(in, is, into, [](MapReader&, const auto&) {});
   } else if constexpr (std::is_same_v<Value, std::string>) {
     read_text(in, is, into);
   } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {

@@ -1,7 +1,10 @@
 #include "harness/scenario/decode/job.h"
 
 #include <filesystem>
+#include <set>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/contains.h"
 #include "common/text/printable.h"
@@ -69,17 +72,22 @@ void check_command(MapReader& in, const Workload& workload) {
   });
 }
 
-/// `in`: the mapping `throughput`.
-void check_scope(MapReader& in, const Job& job) {
-  const auto launch = job.launch;
-  const auto scope = *job.throughput.scope;
+/// `in`: a mapping with `scope`. `for_all`: the scopes of which one speaks for all.
+void check_scope(MapReader& in, JobLaunch launch, FigureScope scope,
+                 const std::vector<FigureScope>& for_all) {
   const bool fits =
-      scope == FigureScope::job || scope == FigureScope::each_rank ||
-      (scope == FigureScope::rank && launch == JobLaunch::mpirun) ||
+      contains(for_all, scope) || (scope == FigureScope::rank && launch == JobLaunch::mpirun) ||
       (scope == FigureScope::node && (launch == JobLaunch::per_node || launch == JobLaunch::torchrun));
   if (fits) { return; }
-  in.refuse("scope", "with launch {} nobody knows which {} says a figure (allowed: job, each_rank{})",
-            to_string(launch), to_string(scope),
+  if (scope == FigureScope::each_rank) {
+    return in.refuse("scope",
+                     "scope each_rank is of a throughput, which is added over ranks (allowed: job{})",
+                     launch == JobLaunch::once     ? ""
+                     : launch == JobLaunch::mpirun ? ", rank"
+                                                   : ", node");
+  }
+  in.refuse("scope", "with launch {} nobody knows which {} says a figure (allowed: {}{})", to_string(launch),
+            to_string(scope), for_all.size() > 1 ? "job, each_rank" : "job",
             launch == JobLaunch::once     ? ""
             : launch == JobLaunch::mpirun ? ", rank"
                                           : ", node");
@@ -93,6 +101,23 @@ void complete(JobThroughput& throughput) {
     if (!throughput.scope) { throughput.scope = facts.scope; }
   }
   if (!throughput.scope) { throughput.scope = FigureScope::job; }
+}
+
+/// `in`: a mapping with `pattern` and `example`.
+LinePattern check_pattern(MapReader& in, const std::string& text, const std::string& example,
+                          LinePattern::Values values) {
+  LinePattern pattern(text, values);
+  if (!pattern.refusal().empty()) {
+    in.refuse("pattern", "pattern: {}", pattern.refusal());
+  } else if (example.empty()) {
+    in.refuse("pattern", "a pattern needs an example: a line of the job that it matches");
+  } else if (!pattern.matches(example)) {
+    in.refuse("example", "example: the pattern does not match '{}'", excerpt(example));
+  } else if (!pattern.figure_in(example)) {
+    in.refuse("example", "example: what (?P<value>...) finds in '{}' is not a number{}", excerpt(example),
+              values == LinePattern::Values::above_zero ? " above zero" : "");
+  }
+  return pattern;
 }
 
 /// `in`: the mapping `throughput`.
@@ -115,16 +140,13 @@ void check_throughput(MapReader& in, const JobThroughput& throughput) {
     return in.refuse(
         key, "throughput needs a pattern of the lines that say it, an example and a unit, or a format");
   }
-  const LinePattern pattern(throughput.pattern);
-  if (!pattern.refusal().empty()) {
-    in.refuse("pattern", "pattern: {}", pattern.refusal());
-  } else if (throughput.example.empty()) {
-    in.refuse("pattern", "a pattern needs an example: a line of the job that it matches");
-  } else if (!pattern.matches(throughput.example)) {
-    in.refuse("example", "example: the pattern does not match '{}'", excerpt(throughput.example));
-  } else if (!pattern.figure_in(throughput.example)) {
-    in.refuse("example", "example: what (?P<value>...) finds in '{}' is not a number above zero",
-              excerpt(throughput.example));
+  const auto pattern =
+      check_pattern(in, throughput.pattern, throughput.example, LinePattern::Values::above_zero);
+  if (const auto settings = pattern.settings(); pattern.refusal().empty() && !settings.empty()) {
+    in.refuse("pattern",
+              "pattern: a throughput has no settings, and (?P<{}>...) is one (allowed: value, work; figures "
+              "have settings)",
+              excerpt(settings.front()));
   }
   if (throughput.unit.empty()) {
     in.refuse("unit", "throughput needs a unit: what its figures count a second (such as tokens/s)");
@@ -150,8 +172,23 @@ void decode_throughput(MapReader& in, Job& job) {
   if (!in.describes() && in.diagnostics().found().size() == complaints) {
     check_throughput(inner, job.throughput);
     complete(job.throughput);
-    check_scope(inner, job);
+    check_scope(inner, job.launch, *job.throughput.scope, {FigureScope::job, FigureScope::each_rank});
   }
+}
+
+void decode_figures(MapReader& in, Job& job) {
+  std::set<std::string> names;
+  const auto check = [&](MapReader& inner, const JobFigureLines& figure) {
+    const auto pattern = check_pattern(inner, figure.pattern, figure.example, LinePattern::Values::any);
+    if (pattern.has_work()) {
+      inner.refuse("pattern", "pattern: (?P<work>...) is of a throughput (allowed: value, and settings)");
+    }
+    check_scope(inner, job.launch, figure.scope, {FigureScope::job});
+    if (!names.insert(figure.name).second) {
+      inner.refuse("name", "figures: {} is there twice (allowed: each name once)", figure.name);
+    }
+  };
+  read_records(in, property_of(&Job::figures), job.figures, check);
 }
 
 }  // namespace
@@ -159,7 +196,7 @@ void decode_throughput(MapReader& in, Job& job) {
 void decode_job(MapReader& in, Workload& workload) {
   const bool is_job = workload.job || in.describes() || in.has("command");
   if (!is_job) {
-    for (const char* key : {"launch", "payload", "throughput"}) {
+    for (const char* key : {"launch", "payload", "throughput", "figures"}) {
       if (in.has(key)) {
         in.refuse(key, "{} is of a command, and the built-in trainer needs none (add command, or remove {})",
                   key, key);
@@ -169,8 +206,11 @@ void decode_job(MapReader& in, Workload& workload) {
   }
   auto job = workload.job.value_or(Job());
   const auto complaints = in.diagnostics().found().size();
-  read_fields(in, job, [](const Property& is) { return std::string_view(is.key) != "throughput"; });
+  read_fields(in, job, [](const Property& is) {
+    return std::string_view(is.key) != "throughput" && std::string_view(is.key) != "figures";
+  });
   decode_throughput(in, job);
+  decode_figures(in, job);
   if (in.describes()) { return; }
   if (!job.payload.empty() && !job.payload.starts_with('/')) {
     const auto folder = std::filesystem::path(in.diagnostics().file_name()).parent_path();

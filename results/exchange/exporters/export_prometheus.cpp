@@ -3,6 +3,7 @@
 #include <ostream>
 #include <set>
 
+#include "common/text/json.h"
 #include "results/comparison/causes/probe_key.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exporters/exporters.h"
@@ -286,6 +287,29 @@ void add_probes(PrometheusPage& page, const Store& store, const std::string& exp
   }
 }
 
+/// Figures that jobs say beside their throughput, of usable trials.
+void add_figures(PrometheusPage& page, const Store& store, const std::string& experiment) {
+  for (const auto& figure : store.trial_figures(experiment)) {
+    PrometheusLabels labels = {{"experiment", experiment},
+                               {"case", figure.case_name},
+                               {"arm", figure.arm},
+                               {"trial", std::to_string(figure.trial)},
+                               {"tenant", std::to_string(figure.tenant_index)},
+                               {"node", figure.node},
+                               {"rank", count_text(figure.rank)},
+                               {"name", figure.name},
+                               {"unit", figure.unit}};
+    if (figure.settings.is_object()) {
+      for (const auto& [name, value] : figure.settings.items()) {
+        labels.emplace_back(label_name(name),
+                            value.is_string() ? value.get<std::string>() : dump_json(value));
+      }
+    }
+    page.add("virtrain_job_figure", "gauge", "Figure of a job other than its throughput, over the trial.",
+             labels, figure.value);
+  }
+}
+
 }  // namespace
 
 void export_prometheus(const Store& store, const std::vector<std::string>& experiments, std::ostream& out) {
@@ -296,7 +320,10 @@ void export_prometheus(const Store& store, const std::vector<std::string>& exper
     if (with_victims.contains(experiment)) { add_isolation(page, store, experiment); }
   }
   for (const auto& metrics : view_metrics()) { add_view(page, store, experiments, metrics, good); }
-  for (const auto& experiment : experiments) { add_probes(page, store, experiment); }
+  for (const auto& experiment : experiments) {
+    add_probes(page, store, experiment);
+    add_figures(page, store, experiment);
+  }
   add_telemetry(page, store, experiments, good);
   page.write(out);
 }

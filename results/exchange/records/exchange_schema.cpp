@@ -104,6 +104,7 @@ Schema exchange_schema() {
                   {"experiment", record_schema<Experiment>({{"fingerprint", facts}})},
                   {"sample", record_schema<Sample>(with(of_tenant, "rank", whole_from_0))},
                   {"telemetry", record_schema<Telemetry>(with(of_tenant, "node", text("node")))},
+                  {"figure", record_schema<Figure>(of_tenant)},
                   {"event", record_schema<Event>(with(of_experiment, "trial", whole_from_1))},
                   {"probe", record_schema<Probe>(of_scenario)},
                   {"security", record_schema<LeakSearch>(of_experiment)}};

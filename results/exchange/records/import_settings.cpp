@@ -102,6 +102,7 @@ std::string import_words(const ImportReport& report) {
   if (report.missing > 0) { parts.back() += fmt::format(" ({} missing)", report.missing); }
   add(report.samples, "sample", "samples");
   add(report.telemetry, "telemetry reading", "telemetry readings");
+  add(report.figures, "figure of a job", "figures of jobs");
   add(report.events, "event", "events");
   add(report.probes, "probe", "probes");
   if (report.wrong > 0) { parts.back() += fmt::format(" ({} of them with wrong data)", report.wrong); }

@@ -18,6 +18,7 @@ struct ImportReport {
   std::int64_t missing = 0;  ///< of the trials: those without a throughput
   std::int64_t samples = 0;
   std::int64_t telemetry = 0;
+  std::int64_t figures = 0;  ///< of jobs, and their readings
   std::int64_t events = 0;
   std::int64_t probes = 0;
   std::int64_t security = 0;

@@ -143,14 +143,15 @@ void RecordImporter::add_record(const nlohmann::json& record, const std::string&
   std::string kind;
   reader.take("record", kind);
   static const std::map<std::string_view, void (RecordImporter::*)(ObjectReader&)> kinds = {
-      {"trial", &RecordImporter::add_trial},         {"experiment", &RecordImporter::add_experiment},
-      {"sample", &RecordImporter::add_sample},       {"telemetry", &RecordImporter::add_telemetry},
-      {"event", &RecordImporter::add_event},         {"probe", &RecordImporter::add_probe},
-      {"security", &RecordImporter::add_leak_search}};
+      {"trial", &RecordImporter::add_trial},   {"experiment", &RecordImporter::add_experiment},
+      {"sample", &RecordImporter::add_sample}, {"telemetry", &RecordImporter::add_telemetry},
+      {"figure", &RecordImporter::add_figure}, {"event", &RecordImporter::add_event},
+      {"probe", &RecordImporter::add_probe},   {"security", &RecordImporter::add_leak_search}};
   const auto found = kinds.find(kind);
   if (found == kinds.end()) {
     reader.refuse(
-        "record is \"{}\", it must be trial, experiment, sample, telemetry, event, probe or security", kind);
+        "record is \"{}\", it must be trial, experiment, sample, telemetry, figure, event, probe or security",
+        kind);
   }
   (this->*found->second)(reader);
 }
@@ -280,6 +281,14 @@ void RecordImporter::add_telemetry(ObjectReader& reader) {
   if (node == nodes_.end()) { reader.refuse("its tenant has no node {}", node_name); }
   store_.add_telemetry(node->second, {&reading, 1});
   ++report_.telemetry;
+}
+
+void RecordImporter::add_figure(ObjectReader& reader) {
+  Figure figure;
+  const auto tenant = take_tenant(reader);
+  take_record(reader, figure);
+  store_.add_figures(tenant, {&figure, 1});
+  ++report_.figures;
 }
 
 void RecordImporter::add_event(ObjectReader& reader) {

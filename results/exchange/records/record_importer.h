@@ -42,6 +42,7 @@ class RecordImporter {
                   const std::string& position);
   void add_sample(ObjectReader& reader);
   void add_telemetry(ObjectReader& reader);
+  void add_figure(ObjectReader& reader);
   void add_event(ObjectReader& reader);
   void add_probe(ObjectReader& reader);
   void add_leak_search(ObjectReader& reader);

@@ -137,6 +137,13 @@ const RecordRules& rules_of<Telemetry>() {
 }
 
 template <>
+const RecordRules& rules_of<Figure>() {
+  static const RecordRules rules{{"experiment", "trial", "tenant", "name", "unit", "value"},
+                                 {at_least("rank", 0), {.key = "settings", .is_object = true}}};
+  return rules;
+}
+
+template <>
 const RecordRules& rules_of<Event>() {
   static const RecordRules rules{{"experiment", "t_ns", "message"}, {}};
   return rules;

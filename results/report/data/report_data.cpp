@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <set>
 
 #include "common/error.h"
@@ -177,6 +178,7 @@ ReportData read_report_data(const Store& store, const ReportRequest& request) {
   for (const auto& id : ids) {
     data.experiments.push_back(*store.experiment(id));
     append_runs(data.probes, store.probes(id));
+    std::ranges::move(store.trial_figures(id), std::back_inserter(data.figures));
     std::ranges::move(host_readings(store, id), std::back_inserter(data.hosts));
     auto trials = store.trials(id);
     data.emulated.merge(emulated_arms(trials));

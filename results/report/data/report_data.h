@@ -56,15 +56,16 @@ struct ReportData {
   std::string database;
   std::vector<Experiment> experiments;  ///< oldest first
   std::vector<CaseComparison> comparisons;
-  IsolationStudy isolation;             ///< victims beside neighbours, and what helps them
-  std::vector<ReportTrial> trials;      ///< of all experiments, in stored order
-  std::vector<TrialRecord> records;     ///< in order of case and arm
-  std::vector<Probe> probes;            ///< of all experiments
-  std::set<std::string> emulated = {};  ///< arms whose VMs were
-  ProbeStudy probe_study = {};          ///< where there are no trials
-  std::vector<HostReading> hosts;       ///< of those over several hosts
-  std::vector<LeakSearch> security;     ///< likewise
-  std::map<std::string, Facts> facts;   ///< by arm: values seen in any of its cases, beside neighbours too
+  IsolationStudy isolation;               ///< victims beside neighbours, and what helps them
+  std::vector<ReportTrial> trials;        ///< of all experiments, in stored order
+  std::vector<TrialRecord> records;       ///< in order of case and arm
+  std::vector<Probe> probes;              ///< of all experiments
+  std::vector<TrialFigure> figures = {};  ///< of jobs, beside their throughput
+  std::set<std::string> emulated = {};    ///< arms whose VMs were
+  ProbeStudy probe_study = {};            ///< where there are no trials
+  std::vector<HostReading> hosts;         ///< of those over several hosts
+  std::vector<LeakSearch> security;       ///< likewise
+  std::map<std::string, Facts> facts;     ///< by arm: values seen in any of its cases, beside neighbours too
   std::map<std::string, std::string> beside = {};  ///< arms beside neighbours, and the arm by itself
   std::vector<std::shared_ptr<const ChangeLog>> changes = {};  ///< of each scenario with nights enough
 };

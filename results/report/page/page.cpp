@@ -169,6 +169,7 @@ json table_sections_model(const ReportData& data, json& absent) {
   add("security", "Isolation", ": what was tried, what was found, what could not be told",
       security_model(data));
   add("hosts", "Hosts", ": which one the others wait for", hosts_model(data));
+  add("figures", "Figures of jobs", "", job_figures_model(data));
   add("probes", "Probes", "", probes_model(data));
   add("predictions", "Beyond the measured sizes", "", predictions_model(data, absent));
   return sections;

@@ -48,6 +48,8 @@ nlohmann::json costs_model(const ReportData& data);
 /// The table of what leak searches found, and what they could not tell; none without any.
 nlohmann::json security_model(const ReportData& data);
 
+/// The table of figures that jobs say beside their throughput; none without any.
+nlohmann::json job_figures_model(const ReportData& data);
 /// The table of every probe's figure in each arm, against bare metal; none without any.
 nlohmann::json probes_model(const ReportData& data);
 /// How fast each of several hosts computes; none of experiments on one host.

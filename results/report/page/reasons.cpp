@@ -125,6 +125,18 @@ json probes_model(const ReportData& data) {
   return tables;
 }
 
+json job_figures_model(const ReportData& data) {
+  if (data.figures.empty()) { return json::array(); }
+  auto table = without_empty_columns(figures_table(data.figures, data.emulated));
+  constexpr std::size_t most_rows = 200;
+  if (table.rows.size() > most_rows) {
+    table.notes.push_back(
+        fmt::format("{} of {} rows; virtrain show --figures has them all", most_rows, table.rows.size()));
+    table.rows.resize(most_rows);
+  }
+  return json::array({table_model(table, "Figures of jobs next to their throughput: medians of each arm")});
+}
+
 json hosts_model(const ReportData& data) {
   if (data.hosts.empty()) { return json::array(); }
   const auto table = without_empty_columns(hosts_table(data.hosts));

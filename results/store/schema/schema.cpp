@@ -56,6 +56,8 @@ std::int64_t migrate_from(std::int64_t version, SQLite::Database& database) {
   } else if (version == 10) {
     database.exec(std::string(sql::migration_011_host_sql));
     database.exec(std::string(sql::migration_011_run_sql));
+  } else if (version == 11) {
+    database.exec(std::string(sql::migration_012_figure_sql));
   } else {
     throw Error("bring a results database up to date", ErrorCode::bad_input,
                 fmt::format("no step begins at schema {}", version));

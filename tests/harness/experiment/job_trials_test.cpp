@@ -1,5 +1,6 @@
 // Commands of the user's own in whole experiments on a FakeHost: real agents, shells in place of jobs.
 
+#include <algorithm>
 #include <string>
 
 #include "common/files/file_hash.h"
@@ -85,6 +86,49 @@ TEST_CASE("a command that runs in each node has their figures added") {
   REQUIRE(trial.throughput);
   CHECK(trial.throughput->value == Approx(201));
   experiment.check_tidy();
+}
+
+TEST_CASE("a command's other figures are stored with unit and settings, and its throughput decides") {
+  Experiment experiment;
+  const std::string line =
+      "for i in $(seq 12); do echo tok/s: 100 mfu: $((30 + i % 2))%; echo size 8 bw $((i * 10)); sleep 0.03; "
+      "done";
+  auto keys =
+      with({{"arms", "[bare_metal, vm]"}, {"pairs", "1"}},
+           shell(line,
+                 ", figures: [{name: mfu, pattern: \"mfu: (?P<value>[0-9.]+)%\", example: \"mfu: 5%\", "
+                 "unit: \"%\", skip: 2}, {name: bandwidth, pattern: \"size (?P<size_bytes>[0-9]+) bw "
+                 "(?P<value>[0-9]+)\", example: size 1 bw 1, unit: MB/s}]"));
+  experiment.run(keys);
+  const auto store = experiment.store();
+  const auto figures = store.trial_figures(experiment.outcome.experiment);
+  REQUIRE(figures.size() == 4);
+  for (const auto& figure : figures) {
+    INFO(figure.arm << " " << figure.name);
+    CHECK(figure.unit == (figure.name == "mfu" ? "%" : "MB/s"));
+    CHECK(figure.value == Approx(figure.name == "mfu" ? 30.5 : 65));
+    if (figure.name == "bandwidth") { CHECK(figure.settings == nlohmann::json{{"size_bytes", "8"}}); }
+  }
+  CHECK(experiment.trial(1).throughput->value == Approx(100));
+  const auto tenant = store.tenants(experiment.trial(1).id).at(0);
+  const auto rows = store.figures(tenant.id);
+  CHECK(std::ranges::count_if(rows, [](const auto& row) { return row.t_ns && row.name == "throughput"; }) ==
+        12);
+  CHECK(std::ranges::count_if(rows, [](const auto& row) { return row.t_ns && row.name == "mfu"; }) == 12);
+  for (const auto& node : store.nodes(tenant.id)) {
+    for (const auto& reading : store.telemetry(node.id)) { CHECK_THAT(reading.metric, !Contains("figure")); }
+  }
+  experiment.check_tidy();
+}
+
+TEST_CASE("a command that never prints one of its figures makes an invalid trial") {
+  Experiment experiment;
+  experiment.run(with(one_trial, shell(figures(12, "7"),
+                                       ", figures: [{name: mfu, pattern: \"mfu: (?P<value>[0-9.]+)%\", "
+                                       "example: \"mfu: 5%\", unit: \"%\"}]")));
+  CHECK_FALSE(experiment.trial(1).valid);
+  CHECK_THAT(experiment.trial(1).invalid_reason, Contains("the command printed no mfu"));
+  CHECK(experiment.store().trial_figures(experiment.outcome.experiment).empty());
 }
 
 TEST_CASE(

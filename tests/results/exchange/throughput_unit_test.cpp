@@ -4,6 +4,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -62,6 +63,24 @@ std::string pairs_in_tokens() {
 
 std::string images(double value) {
   return fmt::format(R"("images_per_second":{})", value);
+}
+
+/// Figures of a job in either arm, and one reading.
+std::string job_figures() {
+  std::string text;
+  const std::string tenant =
+      R"(,"tenants":[{"tenant_index":0,"nodes":1,"name":"a","workload":{"batch_size":8},"throughput":2000.0,"unit":"tokens/s"}])";
+  for (const auto* arm : {"bare_metal", "vm"}) { text += measured(arm, 1, tokens(2000) + tenant); }
+  const auto add = [&](int trial, const std::string& more) {
+    text += fmt::format(R"({{"record":"figure","experiment":"e","trial":{},"tenant":0,{}}})"
+                        "\n",
+                        trial, more);
+  };
+  add(1, R"("name":"mfu","unit":"%","value":40.0)");
+  add(2, R"("name":"mfu","unit":"%","value":30.0)");
+  add(2, R"("name":"mfu","unit":"%","value":31.0,"t_ns":5)");
+  add(2, R"("name":"all_reduce","unit":"B/s","value":1e9,"rank":3,"settings":{"size_bytes":"1024"})");
+  return text;
 }
 
 /// A victim alone and next to a neighbour at full level, in three rounds, with a cap and without. The shares
@@ -396,4 +415,37 @@ TEST_CASE("formats without units have the trials in images/s, and say how many o
     CHECK_THAT(out, Contains("bare_metal") && !Contains("\"vm\"") && !Contains("e/vm") && !Contains("1000"));
   }
   CHECK(trials_in_other_units(one.store, {"e"}) == std::map<std::string, std::int64_t>{{"tokens/s", 2}});
+}
+
+TEST_CASE(
+    "figures of jobs come and go in exchange records, and have their units in tables, views and metrics") {
+  const Measured measured(job_figures());
+  const auto exported = measured.exported();
+  CHECK_THAT(exported,
+             Contains(R"("name":"all_reduce","rank":3,"record":"figure","settings":{"size_bytes":"1024"})"));
+  CHECK_THAT(exported, Contains(R"("t_ns":5)"));
+  CHECK(Measured(exported).exported() == exported);
+
+  const auto table = render(figures_table(measured.store, "e"), Format::markdown);
+  CHECK_THAT(table, Contains("40 %") && Contains("30 %") && Contains("75.0 %") && Contains("1 GB/s") &&
+                        Contains("rank 3") && Contains("size\\_bytes=1024"));
+  CHECK_THAT(render(show_experiment(measured.store, "e"), Format::table),
+             Contains("3 figures next to the throughput: virtrain show e --figures"));
+  CHECK_THAT(prometheus(measured.store, {"e"}),
+             Contains(R"(name="mfu",unit="%"} 40)") && Contains(R"(setting_size_bytes="1024"} 1e+09)"));
+  const auto view = measured.store.view("v_figure", {"e"});
+  const auto name = view.column("name");
+  CHECK(std::ranges::count_if(view.rows, [&](const auto& row) { return row[name] == "mfu"; }) == 2);
+
+  const auto refusal = [](const std::string& figure) {
+    return error_of([&] { Measured bad(job_figures() + figure); }).what();
+  };
+  const std::string begin =
+      R"({"record":"figure","experiment":"e","trial":1,"tenant":0,"name":"x","unit":"%",)";
+  CHECK_THAT(refusal(begin + R"("value":"fast"})"), Contains("value is \"fast\", it must be a number"));
+  CHECK_THAT(refusal(begin + R"("value":1,"rank":-1})"), Contains("rank is -1, it must be at least 0"));
+  CHECK_THAT(refusal(begin + R"("value":1,"settings":"x"})"), Contains("settings is \"x\""));
+  CHECK_THAT(
+      refusal(R"({"record":"figure","experiment":"e","trial":9,"tenant":0,"name":"x","unit":"%","value":1})"),
+      Contains("trial 9 of experiment e was not seen"));
 }

@@ -194,6 +194,41 @@ TEST_CASE("an upgrade of version 10 takes a node's host out of its properties") 
   CHECK(texts_of(database, "PRAGMA user_version") == Texts{std::to_string(schema_version)});
 }
 
+TEST_CASE("an upgrade of version 11 makes figures of readings that telemetry had, with who said them") {
+  const TemporaryFolder folder;
+  const auto file = make_old(folder.path);
+  {
+    SQLite::Database old(file, SQLite::OPEN_READWRITE);
+    REQUIRE(migrate_from(9, old) == 10);
+    REQUIRE(migrate_from(10, old) == 11);
+    old.exec(
+        "PRAGMA user_version = 11;"
+        "UPDATE tenant SET throughput = 5, unit = 'tokens/s' WHERE id = (SELECT min(tenant_id) FROM node);"
+        "INSERT INTO telemetry (node_id, t_ns, source, metric, value) SELECT min(id), 7, 'guest', m.column1, "
+        "m.column2 FROM node, (VALUES ('job_figure rank 12', 41.5), ('job_figure t1n2', 42.5)) m GROUP BY 4");
+  }
+  const auto columns = columns_of(file);
+  auto before = rows_of(file, columns);
+  const auto is_figure = [](const auto& row) { return Contains("job_figure").match(row); };
+  CHECK(std::erase_if(before.at("telemetry"), is_figure) == 2);
+  {
+    const Store upgraded(file);
+    const auto trials = upgraded.trials("n00");
+    REQUIRE_FALSE(trials.empty());
+  }
+  const SQLite::Database database(file);
+  using Texts = std::vector<std::string>;
+  CHECK(
+      texts_of(
+          database,
+          "SELECT coalesce(node, '-') || ' ' || coalesce(rank, '-') || ' ' || name || ' ' || unit || ' ' || "
+          "value || ' ' || t_ns FROM figure ORDER BY rowid") ==
+      Texts{"- 12 throughput tokens/s 41.5 7", "t1n2 - throughput tokens/s 42.5 7"});
+  CHECK(rows_of(file, columns) == before);
+  CHECK(texts_of(database, "PRAGMA user_version") == Texts{std::to_string(schema_version)});
+  CHECK(texts_of(database, "PRAGMA integrity_check") == Texts{"ok"});
+}
+
 TEST_CASE("an upgrade reads what told figures of probes apart from the words of their sources") {
   const TemporaryFolder folder;
   const auto file = make_old(folder.path);
