@@ -18,7 +18,8 @@ VIRTRAIN_ENUM_CLASS(JobLaunch, once, per_node, mpirun, torchrun)
 VIRTRAIN_ENUM_CLASS(FigureScope, job, node, rank, each_rank)
 
 /// Programs whose lines virtrain knows, also where it imports them.
-VIRTRAIN_ENUM_CLASS(LineFormat, tf_cnn_benchmarks, horovod, torchvision, torchtitan, megatron, jsonl)
+VIRTRAIN_ENUM_CLASS(LineFormat, tf_cnn_benchmarks, horovod, torchvision, torchtitan, megatron, jsonl, mllog,
+                    nccl_tests)
 
 /// Whether it is "tokens/s": what is counted, and "/s".
 inline bool is_rate_unit(const std::string& text) {
@@ -62,6 +63,10 @@ struct JobThroughput {
   VIRTRAIN_FIELD(std::int64_t, skip, 0,
                  .text = "Figures at the start, of each node or rank that says any, that do not count",
                  .key = "skip", .least = 0, .most = 1'000'000);
+  VIRTRAIN_FIELD(std::optional<std::uint64_t>, size, {},
+                 .text = "With format nccl-tests: size of the row whose bus bandwidth decides", .key = "size",
+                 .least = 1, .most = std::int64_t{1} << 50, .unit = ValueUnit::bytes,
+                 .absent = "the largest in the table", .example = "128MiB");
 };
 
 /// Whether it is the unit of a figure: "%", "s", "TFLOP/s".

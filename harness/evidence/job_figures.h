@@ -35,7 +35,7 @@ class JobFigures {
  public:
   explicit JobFigures(const std::vector<JobFigureLines>& rules);
 
-  /// What the line says, as readings. Throws Error(protocol) where there are too many that differ.
+  /// Readings in the line. Throws Error(protocol) where there are too many that differ.
   std::vector<results::Figure> take(std::string_view line, const FigureOwner& owner, std::int64_t t_ns);
   /// Means of the readings that count.
   std::vector<results::Figure> values() const;

@@ -162,11 +162,22 @@ FigureReader::FigureReader(const JobThroughput& throughput) : format_(throughput
   if (!format_) { pattern_.emplace(throughput.pattern); }
 }
 
+std::optional<JobFigure> FigureReader::read_mllog(std::string_view line, std::int64_t t_ns) {
+  const auto object = results::mllog_object(line);
+  const auto said = object ? rates_.take(*object) : std::nullopt;
+  if (!said || !(said->rate > 0) || (rate_source_ && said->source < *rate_source_)) { return std::nullopt; }
+  JobFigure figure{t_ns, said->rate};
+  figure.replaces_others = rate_source_ && said->source > *rate_source_;
+  rate_source_ = said->source;
+  return figure;
+}
+
 std::optional<JobFigure> FigureReader::read(std::string_view line, std::int64_t t_ns) {
   if (!format_) {
     const auto found = pattern_->figure_in(line);
     return found ? std::optional(JobFigure{t_ns, found->value, found->work}) : std::nullopt;
   }
+  if (*format_ == LineFormat::mllog) { return read_mllog(line, t_ns); }
   const auto said = results::step_line(*format_, line);
   if (!said) { return std::nullopt; }
   JobFigure figure{t_ns, said->speed, said->work};

@@ -138,9 +138,15 @@ void CommandJob::take_throughput(const FigureOwner& owner, const RankLine& line,
       *job_.throughput.scope == FigureScope::job || *job_.throughput.scope == FigureScope::each_rank;
   if (is_of_all && speaker_ && owner != *speaker_) { return; }
   auto& source = sources_.try_emplace(owner, Source{FigureReader(job_.throughput)}).first->second;
+  if (is_table(job_.throughput)) {
+    // Processes but the first print messages, too: who has the table is told at the end.
+    source.table.add(line.text, t_ns);
+    return;
+  }
   const auto figure = source.reader.read(line.text, t_ns);
   if (!figure) { return; }
   if (is_of_all) { speaker_ = owner; }
+  if (figure->replaces_others) { source.figures.clear(); }
   count_figures(1);
   if (last_figure_ns_ != 0) {
     longest_gap_ = std::max(longest_gap_, nanoseconds(last_output_ns_ - last_figure_ns_));
@@ -157,6 +163,31 @@ void CommandJob::take_throughput(const FigureOwner& owner, const RankLine& line,
   reading.value = figure->value;
   reading.t_ns = figure->t_ns;
   on_reading(reading);
+}
+
+std::vector<results::Figure> CommandJob::figures() const {
+  auto all = others_.values();
+  all.insert(all.end(), result_.others.begin(), result_.others.end());
+  return all;
+}
+
+JobResult CommandJob::judge_table() const {
+  std::vector<std::string> who;
+  const JobTable* table = nullptr;
+  for (const auto& [owner, source] : sources_) {
+    if (!source.table.has_rows()) { continue; }
+    who.push_back(owner.name());
+    table = &source.table;
+  }
+  if (who.size() > 1) {
+    JobResult result;
+    result.doubts.push_back(fmt::format(
+        "{} print a table each: the processes ran separate tests (nccl-tests built without MPI=1?)",
+        join(who, ", ")));
+    return result;
+  }
+  return table == nullptr ? JobTable().judge(job_.throughput, "")
+                          : table->judge(job_.throughput, join(job_.command, " "));
 }
 
 std::vector<FigureSource> CommandJob::sources() const {
@@ -225,7 +256,8 @@ asio::awaitable<void> CommandJob::wait_for_counted_steps(milliseconds deadline) 
 
 asio::awaitable<void> CommandJob::wait_for_results(milliseconds deadline) {
   co_await wait_for_counted_steps(deadline);
-  result_ = judge_job(sources(), job_.throughput, placement_.ranks());
+  result_ =
+      is_table(job_.throughput) ? judge_table() : judge_job(sources(), job_.throughput, placement_.ranks());
   for (auto& doubt :
        others_.doubts(owners(job_.launch == JobLaunch::mpirun ? FigureScope::rank : FigureScope::node))) {
     result_.doubts.push_back(std::move(doubt));

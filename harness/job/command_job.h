@@ -13,6 +13,7 @@
 
 #include "harness/evidence/job_figures.h"
 #include "harness/evidence/job_output.h"
+#include "harness/job/job_table.h"
 #include "harness/job/tenant_job.h"
 #include "results/store/records.h"
 
@@ -43,7 +44,7 @@ class CommandJob final : public TenantJob {
   const JobResult& result() const { return result_; }
 
   /// Its figures beside the throughput, over the trial.
-  std::vector<results::Figure> figures() const { return others_.values(); }
+  std::vector<results::Figure> figures() const;
 
   /// Told at each figure of the throughput.
   std::function<void(const JobFigure& figure)> on_figure;
@@ -54,6 +55,7 @@ class CommandJob final : public TenantJob {
   struct Source {
     FigureReader reader;
     std::vector<JobFigure> figures = {};
+    JobTable table = {};
   };
 
   void take_line(const Process& process, OutputStream stream, const RankLine& line,
@@ -69,6 +71,8 @@ class CommandJob final : public TenantJob {
   /// All that say figures of the scope `rank` or `node`.
   std::vector<FigureOwner> owners(FigureScope scope) const;
   std::vector<FigureOwner> expected_sources() const;
+  /// Judges the output of the one process that prints a table.
+  JobResult judge_table() const;
   void take_throughput(const FigureOwner& owner, const RankLine& line, std::int64_t t_ns);
   void count_figures(std::size_t more);
   /// How long a command that has said figures may say nothing.

@@ -13,6 +13,7 @@
 #include "common/text/text.h"
 #include "common/text/wrap.h"
 #include "results/store/canonical_json.h"
+#include "results/tables/probe_figures.h"
 
 namespace virtrain::results {
 namespace {
@@ -340,7 +341,7 @@ std::string in_unit(const std::string& unit) {
 Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit) {
   if (!throughput || unit == images_unit) { return {}; }
   auto result = throughput_cell(throughput);
-  result.text += " " + printable(unit);
+  result.text = unit == "B/s" ? figure_with_unit(*throughput, unit) : result.text + " " + printable(unit);
   return result;
 }
 

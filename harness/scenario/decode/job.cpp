@@ -93,6 +93,19 @@ void check_scope(MapReader& in, JobLaunch launch, FigureScope scope,
                                           : ", node");
 }
 
+/// As scenarios write it, and import.
+std::string format_word(LineFormat format) {
+  return format == LineFormat::nccl_tests ? "nccl-tests" : to_string(format);
+}
+
+void read_format(MapReader& in, JobThroughput& throughput) {
+  const auto is = property_of(&JobThroughput::format);
+  std::vector<std::string> words;
+  for (const auto format : enum_values<LineFormat>()) { words.push_back(format_word(format)); }
+  const auto word = in.one_of(is.key, words, in.describes() ? about(is) : About{.text = is.text});
+  if (word) { throughput.format = enum_values<LineFormat>()[*word]; }
+}
+
 /// Fills in what the format says and the scenario does not.
 void complete(JobThroughput& throughput) {
   if (throughput.format) {
@@ -120,18 +133,32 @@ LinePattern check_pattern(MapReader& in, const std::string& text, const std::str
   return pattern;
 }
 
+/// Keys that a table has no use for, and one that only a table has. `in`: the mapping `throughput`.
+void check_table_keys(MapReader& in, const JobThroughput& throughput) {
+  const bool is_table = throughput.format == LineFormat::nccl_tests;
+  if (!is_table && in.has("size")) {
+    in.refuse("size", "size is of format nccl-tests, whose table has a row for each (remove it)");
+  }
+  for (const char* key : {"skip", "scope"}) {
+    if (is_table && in.has(key)) {
+      in.refuse(key, "format nccl-tests has a table of the whole job, printed once (remove {})", key);
+    }
+  }
+}
+
 /// `in`: the mapping `throughput`.
 void check_throughput(MapReader& in, const JobThroughput& throughput) {
+  check_table_keys(in, throughput);
   if (throughput.format) {
     for (const char* key : {"pattern", "example"}) {
       if (in.has(key)) { in.refuse(key, "a format has its own {} (remove it, or format)", key); }
     }
     const char* unit = results::facts_of(*throughput.format).unit;
     if (unit != nullptr && !throughput.unit.empty() && throughput.unit != unit) {
-      in.refuse("unit", "format {} counts {} (remove unit)", to_string(*throughput.format), unit);
+      in.refuse("unit", "format {} counts {} (remove unit)", format_word(*throughput.format), unit);
     } else if (unit == nullptr && throughput.unit.empty()) {
       in.refuse("format", "format {} needs a unit: what its figures count a second (such as tokens/s)",
-                to_string(*throughput.format));
+                format_word(*throughput.format));
     }
     return;
   }
@@ -167,7 +194,9 @@ void decode_throughput(MapReader& in, Job& job) {
   MapReader inner(*child, is.key, in.diagnostics());
   // Another way to find figures takes the place of the one that is inherited, and not a part of it.
   if (!in.describes() && (inner.has("pattern") || inner.has("format"))) { job.throughput = JobThroughput(); }
-  read_fields(inner, job.throughput);
+  read_format(inner, job.throughput);
+  read_fields(inner, job.throughput,
+              [](const Property& field) { return std::string_view(field.key) != "format"; });
   inner.finish();
   if (!in.describes() && in.diagnostics().found().size() == complaints) {
     check_throughput(inner, job.throughput);

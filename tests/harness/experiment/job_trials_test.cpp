@@ -121,6 +121,40 @@ TEST_CASE("a command's other figures are stored with unit and settings, and its 
   experiment.check_tidy();
 }
 
+TEST_CASE("job_formats: a whole table of nccl-tests, by the program's stand-in") {
+  struct {
+    const char* name;
+    std::string options, words;
+  } const cases[] = {
+      {"a good one", "", ""},
+      {"in one burst", " --burst", "no clock checks it"},
+      {"with wrong data", " --wrong", "elements of its data came out wrong"},
+      {"that is cut", " --cut", "the test did not finish"},
+  };
+  for (const auto& one : cases) {
+    DYNAMIC_SECTION(one.name) {
+      Experiment experiment;
+      experiment.run(
+          with(one_trial, std::string("{command: [sh, -c, \"exec /usr/bin/python3 " VIRTRAIN_SOURCE_DIR
+                                      "/tests/jobs/all_reduce_perf.py") +
+                              one.options + "\"], throughput: {format: nccl-tests, size: 1MiB}}"));
+      const auto trial = experiment.trial(1);
+      INFO(trial.failure_reason << trial.invalid_reason);
+      CHECK(trial.status == Status::finished);
+      CHECK_THAT(trial.invalid_reason, Contains(one.words));
+      CHECK(trial.valid == one.words.empty());
+      if (one.words.empty()) {
+        REQUIRE(trial.throughput);
+        CHECK(trial.throughput->unit == "B/s");
+        // Two ranks: the bus bandwidth is the algorithm's, 1 MiB in 1.262 ms.
+        CHECK(trial.throughput->value == Approx(0.8308e9).epsilon(0.001));
+        CHECK(experiment.store().trial_figures(experiment.outcome.experiment).size() == 12);
+      }
+      experiment.check_tidy();
+    }
+  }
+}
+
 TEST_CASE("a command that never prints one of its figures makes an invalid trial") {
   Experiment experiment;
   experiment.run(with(one_trial, shell(figures(12, "7"),

@@ -1,10 +1,14 @@
 // The lines are those of mlcommons/logging, mllog: ":::MLLOG {…}", with whatever a launcher puts in front.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "common/system/time.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
+#include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/mllog_rates.h"
 #include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/records/json_lines.h"
 
@@ -13,23 +17,24 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view mlperf_mark = ":::MLLOG ";
-
-/// Throughput records of one key. Each is of one epoch, and epochs have as many images as each other: images
-/// over time are N of them over the sum of 1 / rate, the harmonic mean.
+/// Throughput records of one kind. Each is of one epoch, and epochs have as many images as each other: images
+/// over time are N of them over the sum of 1 / rate, the harmonic mean. Where samples and seconds are known,
+/// those count.
 struct Rates {
-  double last = 0, seconds_per_image = 0;
+  double last = 0, samples = 0, seconds = 0;
   std::int64_t count = 0;
   std::vector<StepSpeed> speeds = {};
 
-  void add(double rate, std::int64_t line) {
-    speeds.push_back({rate, line});
-    last = rate;
-    seconds_per_image += 1 / rate;
+  void add(const MllogRate& one, std::int64_t line) {
+    const bool is_measured = one.seconds > 0;
+    speeds.push_back({one.rate, line});
+    last = one.rate;
+    samples += is_measured ? one.samples : 1;
+    seconds += is_measured ? one.seconds : 1 / one.rate;
     ++count;
   }
   /// One alone comes back to the last bit.
-  double mean() const { return count == 1 ? last : static_cast<double>(count) / seconds_per_image; }
+  double mean() const { return count == 1 ? last : samples / seconds; }
 };
 
 /// One run, from run_start to run_stop.
@@ -37,11 +42,15 @@ struct MlperfRun {
   std::string position;
   json metadata;
   std::int64_t start_ms = 0;
-  Rates throughput, tracked_stats;
+  std::map<MllogSource, Rates> by_source = {};
   bool was_aborted = false;
 
-  /// Some programs log each figure under both keys.
-  const Rates& rates() const { return throughput.count > 0 ? throughput : tracked_stats; }
+  /// Some programs log each figure under both keys, and all log time stamps: the best kind counts.
+  const Rates& rates() const {
+    static const Rates none;
+    return by_source.empty() ? none : by_source.rbegin()->second;
+  }
+  bool is_by_stamps() const { return !by_source.empty() && by_source.rbegin()->first == MllogSource::stamps; }
 };
 
 class MlperfReader {
@@ -52,9 +61,9 @@ class MlperfReader {
   void read() {
     while (lines_.next()) {
       const auto line = lines_.line();
-      const auto mark = line.find(mlperf_mark);
+      const auto mark = line.find(mllog_mark);
       if (mark == line.npos) { continue; }
-      const auto start = mark + mlperf_mark.size();
+      const auto start = mark + mllog_mark.size();
       if (is_torn(lines_, start)) {
         left_out_.add(torn_line);
         break;
@@ -71,6 +80,7 @@ class MlperfReader {
     const auto key = text_in(line, "key");
     const auto& value = member(line, "value");
     take_shape(key, value);
+    if (const auto rate = rates_.take(line); rate && run_) { take_rate(*rate); }
     if (key == "submission_benchmark") {
       benchmark_ = value.is_string() ? value.get<std::string>() : "";
     } else if (key == "run_start") {
@@ -81,10 +91,6 @@ class MlperfReader {
       const auto ms = number_of(member(line, "time_ms"));
       constexpr double last_ms = 4e12;  // the year 2096
       run_->start_ms = ms && *ms > 0 && *ms < last_ms ? static_cast<std::int64_t>(*ms) : 0;
-    } else if (run_ && (key == "throughput" || key == "tracked_stats")) {
-      const bool is_plain = key == "throughput";
-      take_rate(is_plain ? value : member(value, "throughput"),
-                is_plain ? run_->throughput : run_->tracked_stats);
     } else if (run_ && key == "run_stop") {
       // Facts that are known only at the end of a run: its status, and in our files whether it was valid.
       const auto& metadata = member(line, "metadata");
@@ -104,13 +110,12 @@ class MlperfReader {
     if (key == "accelerators_per_node") { gpus_per_node_ = count; }
   }
 
-  void take_rate(const json& value, Rates& rates) const {
-    const auto rate = number_of(value);
-    if (!value.is_number() && !value.is_string()) { return; }
-    if (!rate || *rate <= 0) {
-      lines_.refuse("the throughput is {}, it must be a finite number above zero", excerpt(dump_json(value)));
+  void take_rate(const MllogRate& one) {
+    if (!(one.rate > 0)) {
+      lines_.refuse("the throughput is {}, it must be a finite number above zero",
+                    excerpt(dump_json(one.said)));
     }
-    rates.add(*rate, lines_.number());
+    run_->by_source[one.source].add(one, lines_.number());
   }
 
   void finish() {
@@ -153,7 +158,11 @@ class MlperfReader {
     if (rates.count == 0 && !run_->was_aborted) {
       lines_.refuse("the run has no throughput (a record throughput, or tracked_stats with one)");
     }
-    if (rates.count > 1) {
+    if (run_->is_by_stamps()) {
+      importer_.note(
+          fmt::format("the log says no throughput: its samples over the time between the stamps of {}",
+                      counted(rates.count, "epoch or block", "epochs or blocks")));
+    } else if (rates.count > 1) {
       importer_.note(fmt::format("the harmonic mean of {} throughput records", rates.count));
     }
     TrainingFigure figure{
@@ -182,6 +191,7 @@ class MlperfReader {
   RecordImporter& importer_;
   std::string benchmark_;
   std::optional<std::int64_t> nodes_, ranks_, gpus_per_node_;  ///< where the log says so
+  MllogRates rates_;
   std::optional<MlperfRun> run_;
   std::int64_t runs_ = 0;
   LeftOut left_out_;

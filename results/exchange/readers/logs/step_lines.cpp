@@ -21,6 +21,8 @@ constexpr std::array line_formats = {
     LineFormatFacts{LineFormat::torchtitan, "tokens/s", FigureScope::each_rank},
     LineFormatFacts{LineFormat::megatron, "samples/s", FigureScope::job},
     LineFormatFacts{LineFormat::jsonl, nullptr, FigureScope::job},
+    LineFormatFacts{LineFormat::mllog, nullptr, FigureScope::job},
+    LineFormatFacts{LineFormat::nccl_tests, "B/s", FigureScope::job},
 };
 
 /// Above zero; commas between digits are passed over.
@@ -131,6 +133,9 @@ std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
       return megatron_line(line);
     case LineFormat::jsonl:
       return json_line(line);
+    case LineFormat::mllog:       // its rates need the lines before: MllogRates
+    case LineFormat::nccl_tests:  // its figures need the whole table: read_nccl_output()
+      break;
   }
   return std::nullopt;
 }
