@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""jobs_test.py slices | gpt | vm | payload
+"""jobs_test.py slices | gpt | vm | payload | nccl | torchvision | tf_cnn_benchmarks
 Commands of the user's own (docs/jobs.md) on this host: under mpirun over two slices, a small GPT under torchrun on one
 slice and on two, and the same bytes in a VM and a slice. And a Python of its own in a payload. Needs root."""
 
@@ -57,11 +57,12 @@ def run(scenario, *options, facts=None):
         return [one for one in records if one["record"] == "trial"]
 
 
-def check(trials, unit, least, most):
+def check(trials, unit, least, most, key="throughput"):
+    assert trials
     for trial in trials:
         assert trial["status"] == "finished" and trial.get("valid", True), trial
-        assert trial["unit"] == unit and least < trial["throughput"] < most, trial
-        assert "images_per_second" not in trial, trial
+        assert least < trial[key] < most and trial.get("unit", "images/s") == unit, trial
+        assert ("images_per_second" in trial) == (key != "throughput"), trial
 
 
 def sleeper(**more):
@@ -102,6 +103,42 @@ def vm():
     trials = run(sleeper(arms=["bare_metal", "vm"]))
     assert {trial["arm"] for trial in trials} == {"bare_metal", "vm"}, trials
     check(trials, "steps/s", 5, 10)
+
+
+def installed(python, *modules):
+    """Ends the test unless this Python has them."""
+    look = "import importlib.util, sys; sys.exit(not all(map(importlib.util.find_spec, sys.argv[1:])))"
+    if not os.path.exists(python) or subprocess.run([python, "-c", look, *modules], capture_output=True).returncode != 0:
+        print(f"skipped: {python} with {' and '.join(modules)} is not installed (docs/jobs.md)")
+        sys.exit(SKIPPED)
+
+
+def torchvision():
+    """The shipped scenario, with less work."""
+    python = "/opt/torch/bin/python"
+    installed(python, "torch", "torchvision")
+    text = (SOURCE / "scenarios/jobs/torchvision-torchrun.yaml").read_text(encoding="utf-8").replace("- python3\n", f"- {python}\n")
+    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=8", "--set", "workload.batch_size=2", "--set", "workload.image_size=64")
+    check(trials, "images/s", 0.1, 1e6, "images_per_second")
+
+
+def tf_cnn_benchmarks():
+    """The shipped scenario, with less work."""
+    installed("/opt/tensorflow/bin/python", "tensorflow", "tf_keras")
+    if not os.path.exists("/opt/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"):
+        print("skipped: tf_cnn_benchmarks is not in /opt/benchmarks (docs/jobs.md)")
+        sys.exit(SKIPPED)
+    text = (SOURCE / "scenarios/jobs/tf-cnn-benchmarks.yaml").read_text(encoding="utf-8")
+    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=6", "--set", "workload.batch_size=2")
+    check(trials, "images/s", 0.1, 1e6, "images_per_second")
+
+
+def nccl():
+    """The output of nccl-tests, by a stand-in that prints it: rows of two ranks, of which the largest decides."""
+    scenario = sleeper(cases=[{"name": "two", "tenants": [{"nodes": 2}]}], arms=["bare_metal"], oversubscribe=True)
+    scenario["workload"] = {"command": ["/usr/bin/python3", str(SOURCE / "tests/jobs/all_reduce_perf.py")], "launch": "mpirun",
+                            "throughput": {"format": "nccl-tests"}}
+    check(run(scenario), "B/s", 1e9, 4e9)
 
 
 def mounted():
@@ -151,4 +188,4 @@ def payload():
 if os.geteuid() != 0:
     print("skipped: needs root")
     sys.exit(SKIPPED)
-{"slices": slices, "gpt": gpt, "vm": vm, "payload": payload}[sys.argv[1]]()
+{"slices": slices, "gpt": gpt, "vm": vm, "payload": payload, "nccl": nccl, "torchvision": torchvision, "tf_cnn_benchmarks": tf_cnn_benchmarks}[sys.argv[1]]()

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   using namespace virtrain;
   const TemporaryFolder folder;
   std::map<std::string, std::filesystem::path> programs;
-  for (const auto* name : {"virtrain-resnet50-cpu", "virtrain-probe"}) {
+  for (const auto* name : {"virtrain-resnet50-cpu", "virtrain-probe", "virtrain-stress"}) {
     programs[name] = sibling_program(".") / name;
   }
   return harness::run_cli(argc, argv, [&](const harness::HostRequest&) {
