@@ -8,6 +8,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/mllog_rates.h"
 #include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/records/json_lines.h"
