@@ -112,8 +112,9 @@ class Shell {
     while (lines.size() < most_lines) {
       auto text = line(end);
       if (text == end_line(nonce_)) { return lines; }
+      const bool begins = text == begin_line(nonce_);
       if (has_begun) { lines.push_back(std::move(text)); }
-      if (text == begin_line(nonce_)) { has_begun = true; }
+      has_begun = has_begun || begins;
     }
     throw failed("it says more than was asked for");
   }
@@ -471,6 +472,7 @@ std::vector<std::unique_ptr<AttachedHost>> attached_hosts(const std::vector<Atta
   const auto run = std::make_shared<AttachedRun>();
   run->needs = std::move(needs);
   run->folder_name = "virtrain-" + random_name();
+  hosts.reserve(machines.size());
   for (const auto& machine : machines) { hosts.push_back(std::make_unique<Attached>(machine, run)); }
   return hosts;
 }
