@@ -85,15 +85,19 @@ def slices():
     check(run(scenario), "steps/s", 30, 40)
 
 
+def with_debians_python(name):
+    """A shipped scenario of torchrun. Debian 12's PyTorch takes no other value of --redirects with its Python."""
+    text = (SOURCE / f"scenarios/jobs/{name}.yaml").read_text(encoding="utf-8")
+    return text.replace("- python3\n", "- /usr/bin/python3\n"), ("--set", "workload.env={PET_REDIRECTS: '0:1', PET_TEE: '0:1'}")
+
+
 def gpt():
-    """The shipped GPT under torchrun. Debian 12's PyTorch takes no other value of --redirects with its Python."""
+    """The shipped GPT under torchrun."""
     if subprocess.run(["/usr/bin/python3", "-c", "import torch.distributed"], capture_output=True).returncode != 0:
         print("skipped: python3-torch is not installed")
         sys.exit(SKIPPED)
-    text = (SOURCE / "scenarios/jobs/gpt-torchrun.yaml").read_text(encoding="utf-8")
-    text = text.replace("- python3\n", "- /usr/bin/python3\n")
-    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=30", "--set", "workload.env={PET_REDIRECTS: '0:1', PET_TEE: '0:1'}",
-                 "--set", "arms=[bare_metal]")
+    text, more = with_debians_python("gpt-torchrun")
+    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=30", "--set", "arms=[bare_metal]", *more)
     assert {trial["case"] for trial in trials} == {"one-node", "two-nodes"}, trials
     check(trials, "tokens/s", 1, 1e9)
 
@@ -114,11 +118,12 @@ def installed(python, *modules):
 
 
 def torchvision():
-    """The shipped scenario, with less work."""
-    python = "/opt/torch/bin/python"
-    installed(python, "torch", "torchvision")
-    text = (SOURCE / "scenarios/jobs/torchvision-torchrun.yaml").read_text(encoding="utf-8").replace("- python3\n", f"- {python}\n")
-    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=8", "--set", "workload.batch_size=2", "--set", "workload.image_size=64")
+    """The shipped scenario, with less work, on one and on two nodes."""
+    installed("/usr/bin/python3", "torch", "torchvision")
+    text, more = with_debians_python("torchvision-torchrun")
+    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=8", "--set", "workload.batch_size=2", "--set", "workload.image_size=64",
+                 "--set", "oversubscribe=true", "--set", "cases=[{name: one, tenants: [{nodes: 1}]}, {name: two, tenants: [{nodes: 2}]}]", *more)
+    assert {trial["case"] for trial in trials} == {"one", "two"}, trials
     check(trials, "images/s", 0.1, 1e6, "images_per_second")
 
 

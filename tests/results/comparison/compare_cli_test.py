@@ -192,6 +192,7 @@ FOLLOWS = {  # what a guest under KVM reports differently where an arm sets the 
     "guest.network.vhost": "",
     "guest.network.queues": "",
     "guest.network.mtu": "",
+    "guest.template": "cpu_model cpu_flags microcode mitigations isa",
     "guest.nccl_topology": "transport peer_to_peer",
     "guest.emulator_threads": "",
     **{f"{part}.limits.{limit}": "" for part in ("guest", "neighbour") for limit in LIMITS},
