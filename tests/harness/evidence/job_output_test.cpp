@@ -148,6 +148,10 @@ TEST_CASE("lines of known programs, as they print them") {
   CHECK(read(LineFormat::horovod, "Iter #0: 100.5 img/sec per GPU") == 100.5);
   CHECK(read(LineFormat::torchvision,
              "Epoch: [0]  [  10/5005]  eta: 1:00:00  lr: 0.1  img/s: 350.1  loss: 6.9 (6.9)") == 350.1);
+  // As torchrun passes it on with --tee.
+  CHECK(read(LineFormat::torchvision, "[default0]:Epoch: [0]  [10/5005]  eta: 1:00:00  img/s: 350.1") ==
+        350.1);
+  CHECK(read(LineFormat::torchvision, "[no role]: Epoch: [0]  [10/5005]  eta: 1:00:00  img/s: 350.1") == 0);
   CHECK(read(LineFormat::jsonl, R"({"throughput": 12.5, "work": 100, "loss": 2})") == 12.5);
   CHECK(read(LineFormat::jsonl, R"({"throughput": -1})") == 0);
   CHECK(read(LineFormat::tf_cnn_benchmarks, "Done warm up") == 0);
