@@ -1,5 +1,7 @@
 #include "harness/evidence/job_output.h"
 
+#include <algorithm>
+
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {
@@ -86,8 +88,8 @@ TEST_CASE("figures that nobody can believe are doubted in words") {
   CHECK_THAT(doubts_of(of_one(slower)), Contains("lines fall from about 1 to 0.5 lines/s by the clock"));
 
   // It claims more and more while they come as often as before.
-  std::vector<double> rises;
-  for (int i = 0; i < 60; ++i) { rises.push_back(100 + 10 * i); }
+  std::vector<double> rises(60);
+  std::ranges::generate(rises, [i = 0]() mutable { return 100 + 10 * i++; });
   CHECK_THAT(doubts_of(of_one(each(1, rises))), Contains("its figures and the clock part"));
 
   const auto alike = each(1, std::vector<double>(9, 10)), other = each(1, std::vector<double>(9, 20));
@@ -111,8 +113,8 @@ TEST_CASE("work that a job says it has done is held against the agent's clock") 
 }
 
 TEST_CASE("a slow step now and then, and a drift, are no levels") {
-  std::vector<double> values;
-  for (int i = 0; i < 200; ++i) { values.push_back(i % 50 == 25 ? 20 : 100 + 0.02 * i); }
+  std::vector<double> values(200);
+  std::ranges::generate(values, [i = -1]() mutable { return ++i % 50 == 25 ? 20 : 100 + 0.02 * i; });
   std::vector<JobFigure> figures;
   double now = 0;
   for (const double value : values) {
