@@ -56,7 +56,7 @@ MAY_MAKE_OUTPUT = re.compile(
 PURE = re.compile(
     r"(harness/(evidence|rules|plan)|results/(statistics|comparison|changes)|vmctl/hypervisor/domain)/.*"
     r"|(harness/bisect/search|harness/scenario/(line_pattern|placeholders)|results/diagnosis/(?!read_|diagnosis_table)\w+)\..*"
-    r"|results/exchange/readers/logs/(step_(levels|lines)|mllog_rates)\..*"
+    r"|results/exchange/readers/(logs/(step_(levels|lines)|mllog_rates)|rank_tag)\..*"
 )
 # Beside what is pure itself: the language, the libraries that compute, and our values.
 PURE_MAY_INCLUDE = re.compile(

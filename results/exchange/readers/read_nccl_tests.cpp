@@ -14,6 +14,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/readers/rank_tag.h"
 
 namespace virtrain::results {
 namespace {

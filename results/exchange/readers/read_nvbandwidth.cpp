@@ -11,6 +11,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/readers/rank_tag.h"
 #include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {

@@ -7,6 +7,7 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "results/exchange/readers/rank_tag.h"
 #include "results/exchange/records/json_lines.h"
 
 namespace virtrain::results {
@@ -207,18 +208,6 @@ nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines
   record["scenario"] = settings.scenario.empty() ? settings.experiment : settings.scenario;
   if (!settings.label.empty()) { record["label"] = settings.label; }
   return record;
-}
-
-std::string_view without_rank_tag(std::string_view line) {
-  Scanner label(line);
-  label.take_while([](char c) { return c == ' '; });
-  if (!label.take_while(is_digit).empty() && label.take(": ")) { return label.rest(); }
-  if (!line.starts_with('[')) { return line; }
-  const auto tag_end = line.find(">:");
-  const auto digits_end = line.find_first_not_of("0123456789,", 1);
-  if (tag_end == line.npos || digits_end == line.npos || line.substr(digits_end, 2) != "]<") { return line; }
-  line.remove_prefix(tag_end + 2);
-  return line.substr(line.starts_with(' ') ? 1 : 0);  // as Open MPI 5 tags
 }
 
 }  // namespace virtrain::results

@@ -82,8 +82,5 @@ nlohmann::json parse_record(const LineReader& lines);
 /// A trial (or probe) record with what the settings say; the keys they leave open are absent. Refuses
 /// settings without an experiment or an arm.
 nlohmann::json record_of(const ImportSettings& settings, const LineReader& lines);
-/// The line without the "[1,0]<stdout>:" that mpirun --tag-output (and horovodrun) put in front, or the "0: "
-/// of srun --label.
-std::string_view without_rank_tag(std::string_view line);
 
 }  // namespace virtrain::results

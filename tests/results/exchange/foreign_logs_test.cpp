@@ -292,12 +292,15 @@ TEST_CASE("a log whose lines stand behind a launcher's prefix is refused with th
   };
   const auto log = text_of("two-gpus.log"), nccl = text_of("nccl-tests/all_reduce_perf.txt");
   for (const std::string prefix : {"INFO|2024-12-07T13:55:32|/opt/launcher.py|27| ", "worker_1  | ",
-                                   "2019-05-05T10:00:00.123456789Z ", "[default0]:", "    "}) {
+                                   "2019-05-05T10:00:00.123456789Z ", "[default0] ", "    "}) {
     CAPTURE(prefix);
     CHECK_THAT(refusal_of("a.log", behind(prefix, log), of_trials),
                StartsWith("a.log:27: \"total images/sec:\" stands on this line behind \"" + prefix + "\"") &&
                    Contains("sed"));
   }
+  // torchrun --tee writes role and rank.
+  CHECK(in_images(ImportedText("a.log", behind("[default0]:", log), of_trials).trials().at(0).throughput) ==
+        in_images(ImportedText("a.log", log, of_trials).trials().at(0).throughput));
   const std::string docker = "2019-05-05T10:00:00Z ";
   CHECK_THAT(refusal_of("x.txt", behind(docker, nccl), of_probes),
              StartsWith("x.txt:16: \"# Avg bus bandwidth\" stands on this line behind \"" + docker));

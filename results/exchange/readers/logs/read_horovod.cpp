@@ -13,6 +13,7 @@
 #include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/readers/logs/step_lines.h"
+#include "results/exchange/readers/rank_tag.h"
 
 namespace virtrain::results {
 namespace {

@@ -15,6 +15,7 @@
 #include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/readers/logs/step_lines.h"
+#include "results/exchange/readers/rank_tag.h"
 #include "results/exchange/readers/readers.h"
 
 namespace virtrain::results {

@@ -8,9 +8,9 @@
 #include <array>
 
 #include "common/text/json.h"
-#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/readers/rank_tag.h"
 
 namespace virtrain::results {
 namespace {
@@ -114,14 +114,6 @@ std::optional<StepLine> json_line(std::string_view line) {
   return speed ? std::optional(StepLine{*speed, false, {}, number("work")}) : std::nullopt;
 }
 
-/// torchrun with --tee writes "[default0]:", role and rank, before each line of its workers.
-std::string_view without_role(std::string_view line) {
-  const auto end = line.find("]:");
-  if (!line.starts_with('[') || end == line.npos || end < 2 || !is_digit(line[end - 1])) { return line; }
-  const auto is_of_role = [](char c) { return is_letter(c) || is_digit(c) || c == '_' || c == '-'; };
-  return std::ranges::all_of(line.substr(1, end - 1), is_of_role) ? trim(line.substr(end + 2)) : line;
-}
-
 }  // namespace
 
 const LineFormatFacts& facts_of(LineFormat format) {
@@ -129,7 +121,7 @@ const LineFormatFacts& facts_of(LineFormat format) {
 }
 
 std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
-  line = without_role(line);
+  line = without_rank_tag(line);
   switch (format) {
     case LineFormat::tf_cnn_benchmarks:
       return tf_cnn_line(line);
