@@ -175,7 +175,7 @@ class Packing {
     for (const auto& library : found) {
       const auto name = fs::path(library).filename().string();
       // Those of the driver must be its kernel module's: the node has them.
-      if (name.starts_with("libcuda.so") || name.starts_with("libnvidia-")) { continue; }
+      if (vmctl::is_of_gpu_driver(name)) { continue; }
       add(library);
     }
   }

@@ -17,6 +17,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
@@ -43,7 +44,7 @@ void add_libraries(const std::vector<fs::path>& programs, Libraries& found) {
     const auto words = virtrain::words_of(trim(line));
     if (!line.starts_with('\t')) { continue; }
     if (words.size() >= 3 && words[1] == "=>") {
-      if (is_of_gpu_driver(words[0])) { continue; }
+      if (vmctl::is_of_gpu_driver(words[0])) { continue; }
       if (words[2] == "not") {
         throw Error(packing, ErrorCode::host_unable,
                     fmt::format("one of this build's programs lacks the library {}", words[0]));
@@ -104,11 +105,6 @@ std::string manifest_of(const fs::path& folder, std::uint64_t& bytes) {
 
 }  // namespace
 
-bool is_of_gpu_driver(std::string_view library) {
-  return library.starts_with("libcuda.so.") || library.starts_with("libnvidia-") ||
-         library.starts_with("libnvcuvid.so.");
-}
-
 TravelBundle make_bundle(const std::vector<std::string>& programs,
                          const std::vector<std::string>& libraries) {
   TravelBundle bundle;
@@ -148,7 +144,7 @@ TravelBundle make_bundle(const std::vector<std::string>& programs,
   Libraries found;
   for (const fs::path library : libraries) {
     const auto name = library.filename().string();
-    if (is_of_gpu_driver(name) || !found.files.emplace(name, library).second) { continue; }
+    if (vmctl::is_of_gpu_driver(name) || !found.files.emplace(name, library).second) { continue; }
     linked.push_back(library);
   }
   add_libraries(linked, found);

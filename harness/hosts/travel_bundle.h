@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace virtrain::harness {
@@ -20,9 +19,6 @@ struct TravelBundle {
 /// linked to and open: `libraries`, by their paths. Throws Error.
 TravelBundle make_bundle(const std::vector<std::string>& programs,
                          const std::vector<std::string>& libraries = {});
-/// Whether it is a library of NVIDIA's driver, which is of one machine's kernel module.
-bool is_of_gpu_driver(std::string_view library);
-
 /// Variables by which the programs of a bundle that was unpacked to `folder` find their parts, as a shell's
 /// assignments.
 std::vector<std::string> bundle_environment(const std::string& folder);

@@ -15,6 +15,15 @@ inline constexpr const char* payload_path_file = "/.virtrain-path";
 /// Serial number of the disk that a VM has it on, by which a guest tells it from others.
 inline constexpr const char* payload_serial = "virtrain-payload";
 
+/// Whether a file of this name is a library of NVIDIA's driver. It must be of the kernel module's version, so
+/// that each machine has its own and none travels.
+inline bool is_of_gpu_driver(std::string_view name) {
+  for (const std::string_view start : {"libcuda.so", "libcudadebugger.so", "libnvcuvid.so", "libnvidia-"}) {
+    if (name.starts_with(start)) { return true; }
+  }
+  return false;
+}
+
 /// How many bytes of a file is_squashfs() looks at.
 inline constexpr std::size_t squashfs_header_bytes = 96;
 /// Whether the bytes begin a squashfs image of version 4.

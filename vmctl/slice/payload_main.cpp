@@ -121,13 +121,6 @@ void add_names(const std::string& root) {
   }
 }
 
-bool is_of_driver(const std::string& name) {
-  for (const char* start : {"libcuda.so", "libcudadebugger.so", "libnvidia-"}) {
-    if (name.rfind(start, 0) == 0) { return true; }
-  }
-  return false;
-}
-
 std::vector<std::string> names_at(const char* folder) {
   std::vector<std::string> names;
   const int fd = ::open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -175,7 +168,8 @@ std::string add_driver(const std::string& root) {
     for (const auto& name : names_at(folder.c_str())) {
       const auto from = std::string(folder).append("/").append(name);
       const auto to = std::string(root).append(place).append("/").append(name);
-      if (!is_of_driver(name) || ::access(from.c_str(), R_OK) != 0 || ::access(to.c_str(), F_OK) == 0) {
+      if (!virtrain::vmctl::is_of_gpu_driver(name) || ::access(from.c_str(), R_OK) != 0 ||
+          ::access(to.c_str(), F_OK) == 0) {
         continue;
       }
       make_file(to);
