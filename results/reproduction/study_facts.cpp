@@ -137,12 +137,7 @@ std::string joined(const StudyFacts& facts, std::string_view topic) {
 }  // namespace
 
 StudyFacts study_facts(const Store& store, const std::string& experiment) {
-  const auto record = store.experiment(experiment);
-  if (!record) {
-    throw Error("read experiment " + experiment, ErrorCode::not_found,
-                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
-  }
-  return FactCollector(store).collect(*record);
+  return FactCollector(store).collect(store.known_experiment("read", experiment));
 }
 
 std::vector<StudyDifference> study_differences(const StudyFacts& published, const StudyFacts& own) {

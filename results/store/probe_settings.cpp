@@ -55,6 +55,13 @@ ProbeSettings settings_of(const Probe& probe) {
   return settings;
 }
 
+ProbeSettings settings_of(const TrialFigure& figure) {
+  ProbeSettings settings;
+  if (!figure.settings.is_object()) { return settings; }
+  for (const auto& [name, value] : figure.settings.items()) { settings[name] = setting_text(value); }
+  return settings;
+}
+
 std::string side_of(const Probe& probe) {
   const auto& in_place = member(probe.detail, "in_place");
   if (!in_place.is_boolean()) { return ""; }

@@ -11,6 +11,8 @@ namespace virtrain::results {
 /// "settings"; for older rows they come from the source's own keys there.
 using ProbeSettings = std::map<std::string, std::string>;
 ProbeSettings settings_of(const Probe& probe);
+/// Those of a figure of a job.
+ProbeSettings settings_of(const TrialFigure& figure);
 
 /// "in place" or "out of place", where the source says of a collective which it was.
 std::string side_of(const Probe& probe);

@@ -105,6 +105,8 @@ class Store {
   /// All experiments, oldest first.
   std::vector<ExperimentSummary> list_experiments() const;
   std::optional<Experiment> experiment(const std::string& id) const;
+  /// The same of one that must be there. Throws Error(not_found): "show experiment ID: there is none …".
+  Experiment known_experiment(const std::string& verb, const std::string& id) const;
   /// Ids that the selection means, oldest first. Error(not_found) with words if there are none.
   std::vector<std::string> select(const Selection& selection) const;
   /// Trials of one experiment in the order they were inserted.

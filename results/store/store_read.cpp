@@ -86,6 +86,12 @@ std::optional<Experiment> Store::experiment(const std::string& id) const {
   });
 }
 
+Experiment Store::known_experiment(const std::string& verb, const std::string& id) const {
+  if (auto found = experiment(id)) { return std::move(*found); }
+  throw Error(verb + " experiment " + id, ErrorCode::not_found,
+              "there is none of this id in " + file().string() + " (virtrain list shows them)");
+}
+
 std::string Store::full_id(const std::string& begin) const {
   return connection_->guarded("find experiment " + begin, [&] {
     constexpr std::size_t most_shown = 5;

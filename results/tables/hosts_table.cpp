@@ -116,10 +116,7 @@ Table hosts_table(const std::vector<HostReading>& readings) {
 }
 
 Table hosts_table(const Store& store, const std::string& experiment) {
-  if (!store.experiment(experiment)) {
-    throw Error("show experiment " + experiment, ErrorCode::not_found,
-                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
-  }
+  store.known_experiment("show", experiment);
   auto table = hosts_table(host_readings(store, experiment));
   table.title =
       "hosts of experiment " + experiment + ": how fast a rank computes while it waits for no other";

@@ -18,6 +18,10 @@ std::string side_words(const ProbeKey& key) {
   return join(words, " ");
 }
 
+bool takes_prefix(const std::string& unit) {
+  return unit == "B/s" || unit == "FLOP/s" || unit == "s";
+}
+
 std::string figure_with_unit(double value, const std::string& unit) {
   static constexpr std::array<std::pair<double, const char*>, 8> scales = {
       {{1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}}};

@@ -341,7 +341,8 @@ std::string in_unit(const std::string& unit) {
 Cell other_unit_cell(const std::optional<double>& throughput, const std::string& unit) {
   if (!throughput || unit == images_unit) { return {}; }
   auto result = throughput_cell(throughput);
-  result.text = unit == "B/s" ? figure_with_unit(*throughput, unit) : result.text + " " + printable(unit);
+  result.text =
+      takes_prefix(unit) ? figure_with_unit(*throughput, unit) : result.text + " " + printable(unit);
   return result;
 }
 

@@ -209,13 +209,9 @@ void append_remarks(const Store& store, const std::string& id, std::vector<std::
 }
 
 Table show_experiment(const Store& store, const std::string& id, bool all_properties) {
-  const auto experiment = store.experiment(id);
-  if (!experiment) {
-    throw Error("show experiment " + id, ErrorCode::not_found,
-                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
-  }
+  const auto experiment = store.known_experiment("show", id);
   std::vector<std::string> facts;
-  for (const auto& [name, fact] : experiment_facts(*experiment)) {
+  for (const auto& [name, fact] : experiment_facts(experiment)) {
     facts.push_back(fmt::format("{} {}", name, fact));
   }
   std::vector<TrialRow> rows;
@@ -225,7 +221,7 @@ Table show_experiment(const Store& store, const std::string& id, bool all_proper
   }
   auto table = table_of(trial_columns, rows);
   table.title = "experiment " + id + ": " + join(facts, ", ");
-  for (auto& sentence : variant_sentences(experiment->plan)) { table.notes.push_back(std::move(sentence)); }
+  for (auto& sentence : variant_sentences(experiment.plan)) { table.notes.push_back(std::move(sentence)); }
   if (const auto probes = store.probes(id).size(); probes > 0) {
     table.notes.push_back(fmt::format("{}{}: virtrain show {} --probes",
                                       table.rows.empty() ? "no trials, " : "", counted(probes, "probe"), id));
@@ -235,7 +231,7 @@ Table show_experiment(const Store& store, const std::string& id, bool all_proper
         fmt::format("{} next to the throughput: virtrain show {} --figures", counted(figures, "figure"), id));
   }
   append_remarks(store, id, table.notes);
-  for (auto& line : property_lines(*experiment, all_properties)) { table.notes.push_back(std::move(line)); }
+  for (auto& line : property_lines(experiment, all_properties)) { table.notes.push_back(std::move(line)); }
   return table;
 }
 

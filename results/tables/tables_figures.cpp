@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/causes/probe_key.h"
 #include "results/reading/read_probes.h"
 #include "results/statistics/statistics.h"
+#include "results/store/probe_settings.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/tables.h"
 
@@ -42,22 +42,13 @@ struct JobFigureRow {
   bool is_emulated = false;
 };
 
-ProbeSettings settings_of_figure(const TrialFigure& figure) {
-  ProbeSettings settings;
-  if (!figure.settings.is_object()) { return settings; }
-  for (const auto& [name, value] : figure.settings.items()) {
-    settings[name] = value.is_string() ? value.get<std::string>() : dump_json(value);
-  }
-  return settings;
-}
-
 std::vector<JobFigureRow> job_figure_rows(const std::vector<TrialFigure>& figures,
                                           const std::set<std::string>& emulated) {
   std::map<JobFigureKey, std::map<std::string, JobFigureRow>> by_key;
   std::vector<JobFigureKey> order;
   for (const auto& one : figures) {
-    const JobFigureKey key{one.case_name, one.tenant_index,        one.node, one.rank,
-                           one.name,      settings_of_figure(one), one.unit};
+    const JobFigureKey key{one.case_name, one.tenant_index, one.node, one.rank,
+                           one.name,      settings_of(one), one.unit};
     if (!by_key.contains(key)) { order.push_back(key); }
     auto& row = by_key[key][one.arm];
     row.key = key;
@@ -86,9 +77,8 @@ std::string who_says(const JobFigureKey& key) {
 /// With a prefix where the unit takes one: "1.5 GB/s".
 std::string value_words(const JobFigureRow& row) {
   const auto& unit = row.key.unit;
-  const bool takes_prefix = unit == "B/s" || unit == "FLOP/s" || unit == "s";
-  return takes_prefix ? figure_with_unit(row.median, unit)
-                      : fmt::format("{:.4g} {}", row.median, printable(unit));
+  return takes_prefix(unit) ? figure_with_unit(row.median, unit)
+                            : fmt::format("{:.4g} {}", row.median, printable(unit));
 }
 
 std::optional<double> share_of_bare_metal(const JobFigureRow& row) {
@@ -121,10 +111,7 @@ Table figures_table(const std::vector<TrialFigure>& figures, const std::set<std:
 }
 
 Table figures_table(const Store& store, const std::string& id) {
-  if (!store.experiment(id)) {
-    throw Error("show experiment " + id, ErrorCode::not_found,
-                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
-  }
+  store.known_experiment("show", id);
   auto table = figures_table(store.trial_figures(id), emulated_arms(store.trials(id)));
   table.title = "figures of experiment " + id;
   if (table.rows.empty()) {

@@ -181,10 +181,7 @@ Table probes_table(const std::vector<Probe>& probes, const std::set<std::string>
 }
 
 Table probes_table(const Store& store, const std::string& id) {
-  if (!store.experiment(id)) {
-    throw Error("show experiment " + id, ErrorCode::not_found,
-                "there is none of this id in " + store.file().string() + " (virtrain list shows them)");
-  }
+  store.known_experiment("show", id);
   auto table = probes_table(store.probes(id), emulated_arms(store.trials(id)));
   table.title = "probes of experiment " + id;
   if (table.rows.empty()) { table.notes.push_back("this experiment has no probes"); }

@@ -3,13 +3,13 @@
 #include <ostream>
 #include <set>
 
-#include "common/text/json.h"
 #include "results/comparison/causes/probe_key.h"
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/reading/read_comparison.h"
+#include "results/store/probe_settings.h"
 
 namespace virtrain::results {
 namespace {
@@ -299,12 +299,7 @@ void add_figures(PrometheusPage& page, const Store& store, const std::string& ex
                                {"rank", count_text(figure.rank)},
                                {"name", figure.name},
                                {"unit", figure.unit}};
-    if (figure.settings.is_object()) {
-      for (const auto& [name, value] : figure.settings.items()) {
-        labels.emplace_back(label_name(name),
-                            value.is_string() ? value.get<std::string>() : dump_json(value));
-      }
-    }
+    for (const auto& [name, value] : settings_of(figure)) { labels.emplace_back(label_name(name), value); }
     page.add("virtrain_job_figure", "gauge", "Figure of a job other than its throughput, over the trial.",
              labels, figure.value);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/enum_text.h"
 #include "common/error.h"
 #include "common/text/printable.h"
 #include "results/exchange/records/record_rules.h"
@@ -10,6 +11,9 @@
 
 namespace virtrain::results {
 namespace {
+
+/// Records of the exchange format, by their member "record".
+VIRTRAIN_ENUM_CLASS(RecordKind, trial, experiment, sample, telemetry, figure, event, probe, security)
 
 /// A throughput has one unit, which its key gives or `unit` beside it.
 void check_unit(const ObjectReader& reader, const std::optional<Throughput>& throughput) {
@@ -142,18 +146,26 @@ void RecordImporter::add_record(const nlohmann::json& record, const std::string&
   ObjectReader reader(record, position);
   std::string kind;
   reader.take("record", kind);
-  static const std::map<std::string_view, void (RecordImporter::*)(ObjectReader&)> kinds = {
-      {"trial", &RecordImporter::add_trial},   {"experiment", &RecordImporter::add_experiment},
-      {"sample", &RecordImporter::add_sample}, {"telemetry", &RecordImporter::add_telemetry},
-      {"figure", &RecordImporter::add_figure}, {"event", &RecordImporter::add_event},
-      {"probe", &RecordImporter::add_probe},   {"security", &RecordImporter::add_leak_search}};
-  const auto found = kinds.find(kind);
-  if (found == kinds.end()) {
-    reader.refuse(
-        "record is \"{}\", it must be trial, experiment, sample, telemetry, figure, event, probe or security",
-        kind);
+  const auto found = enum_of<RecordKind>(kind);
+  if (!found) { reader.refuse("record is \"{}\", it must be {}", kind, enum_list<RecordKind>()); }
+  switch (*found) {
+    case RecordKind::trial:
+      return add_trial(reader);
+    case RecordKind::experiment:
+      return add_experiment(reader);
+    case RecordKind::sample:
+      return add_sample(reader);
+    case RecordKind::telemetry:
+      return add_telemetry(reader);
+    case RecordKind::figure:
+      return add_figure(reader);
+    case RecordKind::event:
+      return add_event(reader);
+    case RecordKind::probe:
+      return add_probe(reader);
+    case RecordKind::security:
+      return add_leak_search(reader);
   }
-  (this->*found->second)(reader);
 }
 
 void RecordImporter::add_experiment(ObjectReader& reader) {

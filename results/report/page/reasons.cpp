@@ -19,6 +19,16 @@ using nlohmann::json;
 /// A bound wider than this says nothing that a reader could plan with.
 constexpr double widest_bound = 2;  // high / low
 
+/// The rows that a page has room for; `option`: of virtrain show, which prints all of them.
+Table shortened(Table table, const char* option) {
+  constexpr std::size_t most_rows = 200;
+  if (table.rows.size() <= most_rows) { return table; }
+  table.notes.push_back(
+      fmt::format("{} of {} rows; virtrain show {} has them all", most_rows, table.rows.size(), option));
+  table.rows.resize(most_rows);
+  return table;
+}
+
 /// Why a weak scaling has no table of predictions; empty where it has one.
 std::string why_no_prediction(const Prediction& prediction) {
   if (prediction.too_many_sizes > 0) {
@@ -109,13 +119,7 @@ json security_model(const ReportData& data) {
 
 json probes_model(const ReportData& data) {
   if (data.probes.empty()) { return json::array(); }
-  auto table = without_empty_columns(probes_table(data.probes, data.emulated));
-  constexpr std::size_t most_rows = 200;
-  if (table.rows.size() > most_rows) {
-    table.notes.push_back(
-        fmt::format("{} of {} rows; virtrain show --probes has them all", most_rows, table.rows.size()));
-    table.rows.resize(most_rows);
-  }
+  const auto table = shortened(without_empty_columns(probes_table(data.probes, data.emulated)), "--probes");
   auto tables = json::array();
   if (!data.probe_study.figures.empty()) {
     const auto compared = without_empty_columns(probe_study_table(data.probe_study));
@@ -127,13 +131,8 @@ json probes_model(const ReportData& data) {
 
 json job_figures_model(const ReportData& data) {
   if (data.figures.empty()) { return json::array(); }
-  auto table = without_empty_columns(figures_table(data.figures, data.emulated));
-  constexpr std::size_t most_rows = 200;
-  if (table.rows.size() > most_rows) {
-    table.notes.push_back(
-        fmt::format("{} of {} rows; virtrain show --figures has them all", most_rows, table.rows.size()));
-    table.rows.resize(most_rows);
-  }
+  const auto table =
+      shortened(without_empty_columns(figures_table(data.figures, data.emulated)), "--figures");
   return json::array({table_model(table, "Figures of jobs next to their throughput: medians of each arm")});
 }
 

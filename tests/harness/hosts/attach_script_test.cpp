@@ -11,11 +11,13 @@
 #include "harness/hosts/travel_bundle.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
 
 using test::Contains;
+using vmctl::is_of_gpu_driver;
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t mib = 1 << 20;
