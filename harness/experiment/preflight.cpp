@@ -18,6 +18,7 @@
 #include "harness/plan/device_demand.h"
 #include "harness/plan/host_shares.h"
 #include "harness/plan/node_group.h"
+#include "vmctl/api/domain_template.h"
 
 namespace virtrain::harness {
 namespace {
@@ -49,15 +50,12 @@ void check_templates(const Scenario& scenario, const Plan& plan, const vmctl::In
                      std::vector<std::string>& reasons) {
   if (!has_arm(scenario, arm_vm) || !expects_emulation(inventory)) { return; }
   for (const auto& placement : plan.placements) {
-    for (const char* mode : {"host-passthrough", "host-model"}) {
-      if (placement.guest.domain_template.find(fmt::format("mode=\"{}\"", mode)) == std::string::npos) {
-        continue;
-      }
-      add_once(reasons,
-               fmt::format("guest.template: <cpu mode='{}'> needs KVM, and VMs are emulated here (use mode "
-                           "maximum, or a host with KVM)",
-                           mode));
-    }
+    const auto mode = vmctl::cpu_mode_of_template(placement.guest.domain_template);
+    if (mode != "host-passthrough" && mode != "host-model") { continue; }
+    add_once(reasons,
+             fmt::format("guest.template: <cpu mode='{}'> needs KVM, and VMs are emulated here (use mode "
+                         "maximum, or a host with KVM)",
+                         *mode));
   }
 }
 

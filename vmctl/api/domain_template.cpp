@@ -330,6 +330,13 @@ std::string read_domain_template(const std::string& xml, const TemplateSize& siz
   return checked(xml, &size);
 }
 
+std::optional<std::string> cpu_mode_of_template(const std::string& text) {
+  pugi::xml_document document;
+  document.load_buffer(text.data(), text.size());
+  const auto cpu = document.document_element().child("cpu");
+  return cpu ? std::optional<std::string>(cpu.attribute("mode").value()) : std::nullopt;
+}
+
 bool is_domain_template(const std::string& text) {
   if (text.empty()) { return true; }
   try {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 // A user's own domain XML that VMs are made from. It is read from an allow list: whatever could name a file,
@@ -20,6 +21,9 @@ struct TemplateSize {
 /// The template without what virtrain replaces (name, uuid, metadata, sizes), in one line. Throws
 /// Error(bad_input) with "line:column: why" for whatever is in the way.
 std::string read_domain_template(const std::string& xml, const TemplateSize& size);
+
+/// The mode of its <cpu>, such as "host-passthrough", empty where that has none; nothing without a <cpu>.
+std::optional<std::string> cpu_mode_of_template(const std::string& text);
 
 /// Whether it is empty, or as read_domain_template() returns it.
 bool is_domain_template(const std::string& text);

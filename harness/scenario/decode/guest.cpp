@@ -45,7 +45,7 @@ void read_template(MapReader& in, Guest& guest) {
     in.refuse("memory_encryption",
               "memory_encryption and template both say what the processor is like (remove one)");
   }
-  if (guest.domain_template.find("<cpu") != std::string::npos && guest.cpu_model != vmctl::host_cpu_model) {
+  if (vmctl::cpu_mode_of_template(guest.domain_template) && guest.cpu_model != vmctl::host_cpu_model) {
     in.refuse("cpu_model", "cpu_model: the template has a <cpu> (remove one of them)");
   }
 }
