@@ -13,6 +13,15 @@ std::string FigureOwner::name() const {
   return rank ? fmt::format("rank {}", *rank) : node;
 }
 
+results::Figure FigureOwner::figure(std::string name, std::string unit) const {
+  results::Figure figure;
+  figure.node = node;
+  figure.rank = rank;
+  figure.name = std::move(name);
+  figure.unit = std::move(unit);
+  return figure;
+}
+
 JobFigures::JobFigures(const std::vector<JobFigureLines>& rules) {
   for (const auto& lines : rules) {
     rules_.push_back({&lines, LinePattern(lines.pattern, LinePattern::Values::any)});
@@ -25,11 +34,7 @@ std::int64_t JobFigures::counted(std::size_t rule, const Tally& tally) const {
 
 results::Figure JobFigures::figure_of(const Key& key) const {
   const auto& lines = *rules_[key.rule].lines;
-  results::Figure figure;
-  figure.node = key.owner.node;
-  figure.rank = key.owner.rank;
-  figure.name = lines.name;
-  figure.unit = lines.unit;
+  auto figure = key.owner.figure(lines.name, lines.unit);
   if (!key.settings.empty()) { figure.settings = key.settings; }
   return figure;
 }

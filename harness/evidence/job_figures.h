@@ -28,6 +28,8 @@ struct FigureOwner {
   auto operator<=>(const FigureOwner&) const = default;  // NOLINT(modernize-use-nullptr)
   /// "rank 3", "t1n2".
   std::string name() const;
+  /// A figure that it says, without its value.
+  results::Figure figure(std::string name, std::string unit) const;
 };
 
 /// Finds figures in lines, and has the mean of each over the trial.

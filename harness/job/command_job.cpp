@@ -101,12 +101,6 @@ std::vector<FigureOwner> CommandJob::owners(FigureScope scope) const {
   return all;
 }
 
-std::vector<FigureOwner> CommandJob::expected_sources() const {
-  auto all = owners(*job_.throughput.scope);
-  if (all.empty()) { all.push_back(speaker_.value_or(FigureOwner{"the command"})); }
-  return all;
-}
-
 FigureOwner CommandJob::owner_of(const Process& process, const RankLine& line) const {
   if (job_.launch == JobLaunch::mpirun) { return {{}, line.rank.value_or(0)}; }
   return {name_of(process.node, process.planned)};
@@ -155,11 +149,7 @@ void CommandJob::take_throughput(const FigureOwner& owner, const RankLine& line,
   source.figures.push_back(*figure);
   if (on_figure) { on_figure(*figure); }
   if (!on_reading) { return; }
-  results::Figure reading;
-  reading.node = owner.node;
-  reading.rank = owner.rank;
-  reading.name = "throughput";
-  reading.unit = job_.throughput.unit;
+  auto reading = owner.figure("throughput", job_.throughput.unit);
   reading.value = figure->value;
   reading.t_ns = figure->t_ns;
   on_reading(reading);
@@ -191,8 +181,11 @@ JobResult CommandJob::judge_table() const {
 }
 
 std::vector<FigureSource> CommandJob::sources() const {
+  auto expected = owners(*job_.throughput.scope);
+  if (expected.empty() && speaker_) { expected.push_back(*speaker_); }
+  if (expected.empty()) { return {{"the command", {}}}; }
   std::vector<FigureSource> all;
-  for (const auto& owner : expected_sources()) {
+  for (const auto& owner : expected) {
     const auto found = sources_.find(owner);
     all.push_back({owner.name(), found == sources_.end() ? std::vector<JobFigure>() : found->second.figures});
   }

@@ -70,7 +70,6 @@ class CommandJob final : public TenantJob {
   FigureOwner owner_of(const Process& process, const RankLine& line) const;
   /// All that say figures of the scope `rank` or `node`.
   std::vector<FigureOwner> owners(FigureScope scope) const;
-  std::vector<FigureOwner> expected_sources() const;
   /// Judges the output of the one process that prints a table.
   JobResult judge_table() const;
   void take_throughput(const FigureOwner& owner, const RankLine& line, std::int64_t t_ns);

@@ -27,18 +27,29 @@ constexpr std::uint64_t most_correctable_errors = 100;
 /// a skipped step does less than a whole one.
 constexpr double most_skipped_share = 0.05;
 
-/// Calls `judge` with each of the trial's ranks and puts the rank's name before its findings.
+/// Calls `judge` with each tenant and the number of each of its ranks; what it says goes on after the rank's
+/// name and `mark`.
 template <typename Judge>
-Words each_rank(const TrialEvidence& trial, Judge&& judge) {
+Words each_place(const TrialEvidence& trial, Judge&& judge, const char* mark = "") {
   Words found;
   for (const auto& tenant : trial.tenants) {
     for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
-      if (const std::string words = judge(tenant.ranks[r]); !words.empty()) {
-        found.push_back(fmt::format("{} rank {}: {}", tenant.name, r, words));
+      for (const auto& words : judge(tenant, r)) {
+        found.push_back(fmt::format("{} rank {}{} {}", tenant.name, r, mark, words));
       }
     }
   }
   return found;
+}
+
+/// The same of judgements that look at nothing but the rank and say one thing, or nothing.
+template <typename Judge>
+Words each_rank(const TrialEvidence& trial, Judge&& judge) {
+  const auto said = [&judge](const TenantEvidence& tenant, std::size_t r) {
+    std::string words = judge(tenant.ranks[r]);
+    return words.empty() ? Words{} : Words{std::move(words)};
+  };
+  return each_place(trial, said, ":");
 }
 
 /// Calls `judge` for every rank that reports its GPU, with its first and its last report.
@@ -101,21 +112,6 @@ Words differences_from_plan(const TenantEvidence& tenant, std::size_t index) {
         fmt::format("ran on {} where {} was planned", printable(rank.hello->hostname), printable(planned)));
   }
   return wrong;
-}
-
-/// Calls `judge` with each tenant and the number of each of its ranks; what it says goes on after the rank's
-/// name.
-template <typename Judge>
-Words each_place(const TrialEvidence& trial, Judge&& judge) {
-  Words found;
-  for (const auto& tenant : trial.tenants) {
-    for (std::size_t r = 0; r < tenant.ranks.size(); ++r) {
-      for (const auto& words : judge(tenant, r)) {
-        found.push_back(fmt::format("{} rank {} {}", tenant.name, r, words));
-      }
-    }
-  }
-  return found;
 }
 
 Words ranks_were_as_planned(const TrialEvidence& trial) {

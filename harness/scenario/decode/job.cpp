@@ -79,18 +79,13 @@ void check_scope(MapReader& in, JobLaunch launch, FigureScope scope,
       contains(for_all, scope) || (scope == FigureScope::rank && launch == JobLaunch::mpirun) ||
       (scope == FigureScope::node && (launch == JobLaunch::per_node || launch == JobLaunch::torchrun));
   if (fits) { return; }
+  const char* own = launch == JobLaunch::once ? "" : launch == JobLaunch::mpirun ? ", rank" : ", node";
   if (scope == FigureScope::each_rank) {
     return in.refuse("scope",
-                     "scope each_rank is of a throughput, which is added over ranks (allowed: job{})",
-                     launch == JobLaunch::once     ? ""
-                     : launch == JobLaunch::mpirun ? ", rank"
-                                                   : ", node");
+                     "scope each_rank is of a throughput, which is added over ranks (allowed: job{})", own);
   }
   in.refuse("scope", "with launch {} nobody knows which {} says a figure (allowed: {}{})", to_string(launch),
-            to_string(scope), for_all.size() > 1 ? "job, each_rank" : "job",
-            launch == JobLaunch::once     ? ""
-            : launch == JobLaunch::mpirun ? ", rank"
-                                          : ", node");
+            to_string(scope), for_all.size() > 1 ? "job, each_rank" : "job", own);
 }
 
 /// As scenarios write it, and import.
