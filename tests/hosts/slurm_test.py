@@ -81,6 +81,18 @@ def scenario(name, **more):
     return str(file)
 
 
+@contextlib.contextmanager
+def another_job(*options):
+    """Holds what it asks salloc for, until the end."""
+    with subprocess.Popen(["salloc", "-Q", *options, "sleep", "60"]) as holder:
+        wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
+        try:
+            yield
+        finally:
+            holder.kill()
+            subprocess.run(["scancel", "-u", "root"], check=True)
+
+
 class Slurm(unittest.TestCase):
     maxDiff = None
 
@@ -130,12 +142,9 @@ class Slurm(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(first, done.stdout)
         self.assertNotIn(second, done.stdout)
-        with subprocess.Popen(["salloc", "-Q", "-w", "n1", "-N1", "-n1", "--gpus-per-node=1", "sleep", "60"]) as holder:
-            wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
+        with another_job("-w", "n1", "-N1", "-n1", "--gpus-per-node=1"):
             done = virtrain(*plan, busy=True)
             none = virtrain("plan", file, "--slurm", "-w n1 -N1", busy=True)
-            holder.kill()
-            subprocess.run(["scancel", "-u", "root"], check=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn(second, done.stdout)
         self.assertNotIn(first, done.stdout)
@@ -144,15 +153,12 @@ class Slurm(unittest.TestCase):
 
     def test_busy_nodes(self):
         wait_for_idle_nodes()
-        with subprocess.Popen(["salloc", "-Q", "-N2", "-c2", "sleep", "60"]) as holder:
-            wait_for("the job", lambda: "R" in subprocess.run(["squeue", "-h", "-o", "%t"], capture_output=True, text=True, check=True).stdout)
+        with another_job("-N2", "-c2"):
             started = time.monotonic()
             done = virtrain("doctor", "--slurm", "-N1 -c2", busy=True)
             self.assertEqual(done.returncode, 75, done.stderr)
             self.assertIn("Requested nodes are busy", done.stderr)
             self.assertLess(time.monotonic() - started, 5)
-            holder.kill()
-            subprocess.run(["scancel", "-u", "root"], check=True)
 
     def test_refusals(self):
         for words, status, said in [
