@@ -39,10 +39,10 @@ int judge_probes(const results::ProbeStudy& study) {
   return std::ranges::any_of(study.figures, is_undecided) ? exit_no_verdict : 0;
 }
 
-int judge_security(const std::vector<results::LeakSearch>& probes) {
+int judge_security(const std::vector<results::LeakSearch>& searches) {
   const auto any = [&](LeakResult result) {
     const std::string_view word = to_string(result);
-    return std::ranges::any_of(probes, [&](const auto& one) { return one.result == word; });
+    return std::ranges::any_of(searches, [&](const auto& one) { return one.result == word; });
   };
   return any(LeakResult::leak) ? exit_worse : any(LeakResult::inconclusive) ? exit_no_verdict : 0;
 }

@@ -25,7 +25,7 @@ int judge_verdicts(const std::vector<results::CaseComparison>& comparisons);
 int judge_probes(const results::ProbeStudy& study);
 /// Exit status of leak searches: exit_worse where something leaked, exit_no_verdict where one was
 /// inconclusive, else 0.
-int judge_security(const std::vector<results::LeakSearch>& probes);
+int judge_security(const std::vector<results::LeakSearch>& searches);
 
 /// An error of what follows the begin of an experiment. Never busy: that would say that nothing was done, and
 /// ask for another run.

@@ -9,10 +9,10 @@
 
 namespace virtrain::harness {
 
-/// So many VMs of different tenants get the device whose memory is probed, one after the other.
+/// So many VMs of different tenants get the device whose memory is searched, one after the other.
 inline constexpr std::int64_t tenants_of_device = 4;
 
-/// Whether the device may have an engine that the probes know how to program: an NVIDIA GPU, or a device of
+/// Whether the device may have an engine that the searches know how to program: an NVIDIA GPU, or a device of
 /// no class, which virtrain-canary knows by its model or tells that it does not.
 bool may_have_engine(const vmctl::PlacedDevice& device);
 

@@ -22,26 +22,26 @@ struct IsolateArguments {
   std::string margin, alpha = "0.05";
   bool mitigations = false;
   bool security = false;
-  SecurityArguments probes;
+  SecurityArguments searches;
 };
 
-/// Runs the probes; where an experiment or a scenario is selected, shows what is stored of them.
+/// Runs the searches; where an experiment or a scenario is selected, shows what is stored of them.
 void security(IsolateArguments& arguments, Cli& cli) {
-  auto& probes = arguments.probes;
+  auto& searches = arguments.searches;
   const auto& selection = arguments.selection;
-  probes.format = arguments.format;
+  searches.format = arguments.format;
   if (!selection.experiments.empty() || !selection.scenario.empty()) {
     const results::Store store(arguments.database, results::Store::Mode::open);
     const auto ids =
         selection.experiments.empty() ? store.select(selection) : store.full_ids(selection.experiments);
     const auto stored = print_security(store, ids, arguments.format);
-    cli.exit_status = probes.expect ? judge_security(stored) : 0;
+    cli.exit_status = searches.expect ? judge_security(stored) : 0;
     return;
   }
-  probes.options.database = arguments.database;
-  probes.options.experiment.label = selection.label;
-  probes.options.quiet = cli.quiet;
-  cli.exit_status = search_for_leaks(probes, cli.command_line);
+  searches.options.database = arguments.database;
+  searches.options.experiment.label = selection.label;
+  searches.options.quiet = cli.quiet;
+  cli.exit_status = search_for_leaks(searches, cli.command_line);
 }
 
 void isolate(const IsolateArguments& arguments) {
@@ -83,36 +83,37 @@ void add_isolate_command(Cli& cli) {
   verb->add_option("--alpha", arguments->alpha, "Level of each one-sided test")->capture_default_str();
   verb->add_flag("--mitigations", arguments->mitigations,
                  "Only what helps how much: each variant of an arm against the arm that it is like");
-  auto& probes = arguments->probes;
+  auto& searches = arguments->searches;
   auto* secure =
       verb->add_flag("--security", arguments->security,
                      "Run the leak searches: what one tenant reaches or finds of another and of the host");
   verb->add_option(
-          "file", probes.scenario,
-          "Scenario file whose arms and guest image the probes use (default: bare_metal and vm, mirror)")
+          "file", searches.scenario,
+          "Scenario file whose arms and guest image the searches use (default: bare_metal and vm, mirror)")
       ->type_name("FILE")
       ->check(not_empty())
       ->needs(secure);
   for (const char* option : {"--margin", "--alpha", "--mitigations"}) {
     verb->get_option(option)->excludes(secure);
   }
-  add_host_options(*verb, probes.options);
+  add_host_options(*verb, searches.options);
   for (const char* option : {"--mode", "--connect", "--privileges", "--wait", "--no-host-changes"}) {
     verb->get_option(option)->needs(secure);
   }
-  verb->add_option("--report", probes.report, "Write the HTML report of the probes to FILE as well")
+  verb->add_option("--report", searches.report, "Write the HTML report of the searches to FILE as well")
       ->type_name("FILE")
       ->check(not_empty())
       ->needs(secure);
   verb->add_flag("-q,--quiet", cli.quiet, "Print one summary line only, for cron")
       ->needs(secure)
       ->excludes(verb->get_option("--format"));
-  verb->add_flag("--expect", probes.expect, "Exit 1 where something leaks, 5 where a probe is inconclusive")
+  verb->add_flag("--expect", searches.expect,
+                 "Exit 1 where something leaks, 5 where a search is inconclusive")
       ->needs(secure);
-  verb->add_flag("--devices-only", probes.options.experiment.security.devices_only,
-                 "Only the probes of what a tenant leaves in the memory of an assigned device")
+  verb->add_flag("--devices-only", searches.options.experiment.security.devices_only,
+                 "Only the searches of what a tenant leaves in the memory of an assigned device")
       ->needs(secure);
-  verb->add_flag("--until-filled", probes.until_filled,
+  verb->add_flag("--until-filled", searches.until_filled,
                  "Fill the assigned device, say so, and die by SIGKILL")
       ->group("")
       ->needs(secure);
@@ -123,7 +124,8 @@ void add_isolate_command(Cli& cli) {
     }
   }
   verb->footer(
-      "It reads the database; run fills it from a scenario with isolation. With --security it runs probes on "
+      "It reads the database; run fills it from a scenario with isolation. With --security it runs searches "
+      "on "
       "nodes of\n"
       "its own; with --experiment or --scenario too, it shows those that are stored.\n"
       "Examples:\n"

@@ -123,14 +123,14 @@ bool print_run(const RunArguments& arguments, const Scenario& scenario, const Sc
   return reported;
 }
 
-/// Prints the probes that were stored, for people: programs get one document, which the comparison is. With
-/// --expect the probes decide, unless something worse has.
+/// Prints the searches that were stored, for people: programs get one document, which the comparison is. With
+/// --expect the searches decide, unless something worse has.
 void tell_security(const RunArguments& arguments, const std::string& experiment, Cli& cli) {
   const results::Store store(arguments.options.database, results::Store::Mode::open);
-  const auto probes = store.leak_searches(experiment);
+  const auto searches = store.leak_searches(experiment);
   const bool for_programs =
       arguments.format == results::Format::json || arguments.format == results::Format::csv;
-  if (!cli.quiet && !probes.empty()) {
+  if (!cli.quiet && !searches.empty()) {
     if (for_programs) {
       log::info("the leak searches are stored; show them with virtrain isolate --security --experiment " +
                 experiment);
@@ -139,7 +139,7 @@ void tell_security(const RunArguments& arguments, const std::string& experiment,
     }
   }
   if (!arguments.expect || (cli.exit_status != 0 && cli.exit_status != exit_no_verdict)) { return; }
-  const int status = judge_security(probes);
+  const int status = judge_security(searches);
   cli.exit_status = status == exit_worse ? status : std::max(cli.exit_status, status);
 }
 

@@ -114,7 +114,7 @@ void check_attached(MapReader& in, const Scenario& scenario, const std::vector<V
     };
     refuse("isolation", "neighbours and victims need nodes of this host");
     refuse("hosts", "attached machines are started from this host alone");
-    if (scenario.security) { refuse("security", "probes need nodes of this host"); }
+    if (scenario.security) { refuse("security", "leak searches need nodes of this host"); }
     if (scenario.devices.kind != DeviceKind::none && is_all_attached(scenario)) {
       refuse("devices", "devices are those of this host, and machines that exist already get none");
     }

@@ -34,7 +34,7 @@ constexpr const char* help =
     "Usage: virtrain-canary search|memory|peer|functions|fill|listen|reach\n\n"
     "Reads a request (JSON) on standard input and answers with one record. virtrain starts it in the nodes "
     "of\n"
-    "security probes; docs/isolation-security.md says what it looks for.\n";
+    "leak searches; docs/isolation-security.md says what it looks for.\n";
 
 template <typename Answer>
 void say(Answer answer) {
