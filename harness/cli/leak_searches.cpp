@@ -7,8 +7,8 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/help/choices.h"
 #include "harness/cli/report_file.h"
 #include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"

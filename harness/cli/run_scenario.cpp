@@ -14,8 +14,8 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/cli.h"
-#include "harness/cli/help/choices.h"
 #include "harness/cli/progress_line.h"
 #include "harness/experiment/cuda_host.h"
 #include "harness/experiment/judge.h"
@@ -27,7 +27,7 @@
 #include "harness/job/programs.h"
 #include "harness/plan/host_shares.h"
 #include "harness/plan/plan.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 
 namespace virtrain::harness {
 namespace {

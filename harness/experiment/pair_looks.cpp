@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "common/system/time.h"
 #include "results/comparison/verdict.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 
 namespace virtrain::harness {
 namespace {

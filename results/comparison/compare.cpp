@@ -3,23 +3,71 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <tuple>
 
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/model/arm.h"
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/flags.h"
-#include "results/comparison/look_levels.h"
 #include "results/comparison/verdict.h"
+#include "results/statistics/sequential.h"
+#include "results/store/comparison_data.h"
 
 namespace virtrain::results {
 namespace {
+
+/// The levels of looks at pairs, which all cases of a comparison share.
+class LookLevels {
+ public:
+  LookLevels(const Looks& looks, const Settings& settings);
+
+  /// Settings of the look after so many pairs: levels of the tests, and of the interval that is reported.
+  Settings settings_after(std::int64_t pairs) const;
+
+ private:
+  Settings settings_;
+  SequentialTest tests_, reporting_;
+};
+
+Settings at_reporting_tail(Settings settings) {
+  settings.alpha = settings.reporting_tail;
+  return settings;
+}
+
+LookLevels::LookLevels(const Looks& looks, const Settings& settings)
+    : settings_(settings), tests_(looks, settings), reporting_(looks, at_reporting_tail(settings)) {}
+
+Settings LookLevels::settings_after(std::int64_t pairs) const {
+  Settings now = settings_;
+  now.alpha = tests_.level(pairs);
+  now.reporting_tail = reporting_.level(pairs);
+  return now;
+}
+
+/// When the pairs of an experiment were looked at as it ran; nothing where they were not. A plan that was
+/// imported may say anything.
+std::optional<Looks> looks_of(const ComparisonExperiment& experiment) {
+  if (experiment.looks.empty()) { return std::nullopt; }
+  const auto said = parse_json_or_null(experiment.looks);
+  const auto number = [&](const char* key) -> std::int64_t {
+    return said.is_object() && said.contains(key) && said[key].is_number_integer()
+               ? said[key].get<std::int64_t>()
+               : 0;
+  };
+  const Looks looks{number("at_most"), number("every"), number("first")};
+  const bool possible =
+      looks.first >= 1 && looks.every >= 1 && looks.at_most >= looks.first && looks.at_most <= most_looks;
+  return possible ? std::optional(looks) : std::nullopt;
+}
 
 constexpr double seconds_per_hour = 3600;
 

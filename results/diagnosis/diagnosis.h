@@ -9,10 +9,8 @@
 #include "common/enum_text.h"
 #include "common/model/check.h"
 #include "results/comparison/compare.h"
-#include "results/diagnosis/guest_domain.h"
+#include "results/diagnosis/listings.h"
 #include "results/diagnosis/nccl_log.h"
-#include "results/diagnosis/pci_listing.h"
-#include "results/diagnosis/topo_matrix.h"
 #include "results/store/records.h"
 
 namespace virtrain::results {

@@ -15,7 +15,7 @@
 #include "results/exchange/exchange.h"
 #include "results/exchange/readers/readers.h"
 #include "results/exchange/records/line_reader.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/store.h"
 
 namespace virtrain::results {

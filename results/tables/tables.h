@@ -7,7 +7,7 @@
 
 #include "results/comparison/compare.h"
 #include "results/comparison/probe_comparison.h"
-#include "results/reading/read_changes.h"
+#include "results/reading/reading.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 

@@ -11,7 +11,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/causes/probe_key.h"
-#include "results/reading/read_probes.h"
+#include "results/reading/reading.h"
 #include "results/statistics/statistics.h"
 #include "results/store/probe_settings.h"
 #include "results/tables/probe_figures.h"

@@ -6,7 +6,7 @@
 #include "common/error.h"
 #include "common/text/units.h"
 #include "results/comparison/probe_comparison.h"
-#include "results/reading/read_probes.h"
+#include "results/reading/reading.h"
 #include "results/statistics/statistics.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/tables.h"

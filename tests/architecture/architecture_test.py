@@ -118,7 +118,7 @@ ROOMS = {
     "harness": [
         *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
         *["scenario/decode", "hosts", "plan/devices", "plan"],
-        *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect", "cli/manual", "cli/help"],
+        *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect"],
         *["cli", "cli/commands", "cli/commands/host"],
     ],
 }
@@ -478,7 +478,7 @@ class Purity(Planted):
             ("harness/bisect/search.cpp", '#include "results/store/store.h"'),
             ("results/statistics/x.cpp", "#include <filesystem>"),
             ("results/comparison/compare.h", '#include "results/store/store.h"'),
-            ("results/comparison/compare.cpp", '#include "results/reading/read_comparison.h"'),
+            ("results/comparison/compare.cpp", '#include "results/reading/reading.h"'),
             ("results/changes/changes.h", '#include "results/store/store.h"'),
             ("harness/evidence/x.cpp", 'const auto text = read_file("/proc/self/status");'),
             ("harness/plan/x.cpp", "std::mt19937_64 random(std::random_device{}());"),

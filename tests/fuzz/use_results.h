@@ -5,7 +5,7 @@
 
 #include "common/error.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/report/data/report_data.h"
 #include "results/report/page/html.h"
 #include "results/report/page/page.h"

@@ -7,11 +7,11 @@
 #include "common/files/output_file.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/help/choices.h"
 #include "harness/experiment/judge.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/reading/read_changes.h"
+#include "results/reading/reading.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::harness {

@@ -3,14 +3,14 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "harness/cli/arguments.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/comparison_arguments.h"
-#include "harness/cli/help/choices.h"
 #include "harness/cli/leak_searches.h"
 #include "harness/experiment/judge.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/store.h"
-#include "results/tables/mitigation_table.h"
+#include "results/tables/isolation_table.h"
 
 namespace virtrain::harness {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <iostream>
 
+#include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/help/choices.h"
 #include "results/store/store.h"
 #include "results/tables/hosts_table.h"
 #include "results/tables/render.h"

@@ -14,12 +14,11 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "common/text/wrap.h"
+#include "harness/cli/arguments.h"
+#include "harness/cli/choices.h"
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/help/choices.h"
-#include "harness/cli/hosts_arguments.h"
 #include "harness/cli/run_scenario.h"
-#include "harness/cli/scenario_arguments.h"
 #include "harness/cli/shipped_scenarios.h"
 #include "harness/cli/slurm_allocation.h"
 #include "harness/experiment/preflight.h"
@@ -30,7 +29,7 @@
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/hosts.h"
-#include "results/exchange/records/exchange_schema.h"
+#include "results/exchange/records/exchange_columns.h"
 
 namespace virtrain::harness {
 namespace {

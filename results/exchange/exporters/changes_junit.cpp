@@ -5,7 +5,7 @@
 #include <ostream>
 
 #include "common/text/printable.h"
-#include "results/changes/series_state.h"
+#include "results/changes/changes.h"
 #include "results/exchange/exporters/exporters.h"
 
 namespace virtrain::results {

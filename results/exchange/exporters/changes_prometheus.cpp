@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "common/system/time.h"
-#include "results/changes/series_state.h"
+#include "results/changes/changes.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
 

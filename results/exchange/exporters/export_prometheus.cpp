@@ -8,7 +8,7 @@
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
 #include "results/exchange/exporters/view_row.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/probe_settings.h"
 
 namespace virtrain::results {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "results/reading/read_changes.h"
+#include "results/reading/reading.h"
 #include "results/store/store.h"
 #include "results/tables/render.h"
 

@@ -1,6 +1,5 @@
-// The format is that of NVIDIA/nccl-tests, src/util.cu (earlier src/common.cu): writeBenchmarkLinePreamble()
-// and writeBenchmarkLineBody() print the lines, their GB are 10^9 bytes.
-#include "results/exchange/readers/read_nccl_tests.h"
+// The formats are those of NVIDIA/nccl-tests -J, src/util.cu, and of ROCm/rccl-tests -Z json, src/common.cu;
+// their GB are 10^9 bytes.
 
 #include <fmt/format.h>
 
@@ -8,16 +7,60 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "results/exchange/readers/figures.h"
 #include "results/exchange/readers/rank_tag.h"
+#include "results/exchange/readers/readers.h"
+#include "results/exchange/records/line_reader.h"
 
 namespace virtrain::results {
 namespace {
+
+// Helpers that the readers of nccl-tests' table and of its JSON share.
+
+/// Where the ranks of one test ran. NCCL_TESTS_SPLIT parts them into groups that run at the same time, each
+/// by itself: the figures are then those of a collective among the ranks of the first.
+class NcclRanks {
+ public:
+  /// `rank` is its number; nothing where the source does not say it of each.
+  void add(const std::string& host, const std::string& group, std::optional<std::int64_t> rank,
+           std::int64_t ranks);
+  /// Sets the probe's ranks, nodes and node; the settings say what was not listed.
+  void complete(nlohmann::json& probe, const ImportSettings& settings) const;
+  /// Refuses --ranks and --nodes that say something else.
+  void refuse_other(const ImportSettings& settings, const LineReader& lines) const;
+  /// How many ranks the figures are of, where that is known and one group did it all.
+  std::optional<std::int64_t> of_figures(const ImportSettings& settings) const;
+  /// The first number below the highest that no rank has; nothing if all are there.
+  std::optional<std::int64_t> missing() const;
+  /// Ranks that were listed, of all groups.
+  std::int64_t listed() const { return std::ssize(numbers_); }
+
+ private:
+  std::string group_;  ///< the first
+  std::set<std::string> groups_;
+  std::set<std::string> hosts_, group_hosts_;
+  std::set<std::int64_t> numbers_;
+  std::int64_t ranks_ = 0;  ///< of the first group
+};
+
+/// Two bandwidths of a row, each with half a unit of the last digit that was printed.
+struct BandwidthPair {
+  double algorithm = 0, bus = 0;
+  double algorithm_give = 0, bus_give = 0;
+};
+
+// The format is that of NVIDIA/nccl-tests, src/util.cu (earlier src/common.cu): writeBenchmarkLinePreamble()
+// and writeBenchmarkLineBody() print the lines, their GB are 10^9 bytes.
 
 using nlohmann::json;
 
@@ -38,6 +81,95 @@ std::string in_one_word(std::string name) {
 
 std::string words_from(const std::vector<std::string_view>& words, std::size_t first) {
   return join({words.begin() + static_cast<std::ptrdiff_t>(first), words.end()}, " ");
+}
+
+/// How operations are launched, where that is not one by one: {"agg_iters": 8, "graph": 10}.
+json launch_settings(std::optional<std::int64_t> aggregated, std::optional<std::int64_t> graph) {
+  json settings = json::object();
+  if (aggregated.value_or(1) != 1) { settings["agg_iters"] = *aggregated; }
+  if (graph.value_or(0) != 0) { settings["graph"] = *graph; }
+  return settings;
+}
+
+void NcclRanks::add(const std::string& host, const std::string& group, std::optional<std::int64_t> rank,
+                    std::int64_t ranks) {
+  if (rank) { numbers_.insert(*rank); }
+  if (groups_.empty()) { group_ = group; }
+  groups_.insert(group);
+  if (!host.empty()) { hosts_.insert(host); }
+  if (group != group_) { return; }
+  ranks_ += ranks;
+  if (!host.empty()) { group_hosts_.insert(host); }
+}
+
+void NcclRanks::complete(json& probe, const ImportSettings& settings) const {
+  probe["nodes"] = group_hosts_.empty() ? value_json(settings.nodes) : json(group_hosts_.size());
+  probe["ranks"] = ranks_ == 0 ? value_json(settings.ranks) : json(ranks_);
+  if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
+  if (groups_.size() > 1) { probe["detail"]["groups"] = groups_.size(); }
+}
+
+void NcclRanks::refuse_other(const ImportSettings& settings, const LineReader& lines) const {
+  if (settings.ranks && ranks_ > 0 && *settings.ranks != ranks_ && *settings.ranks != listed()) {
+    lines.refuse("the output lists {}, and --ranks says {}; leave --ranks out", counted(ranks_, "rank"),
+                 *settings.ranks);
+  }
+  const auto hosts = std::ssize(group_hosts_);
+  if (settings.nodes && hosts > 0 && *settings.nodes != hosts && *settings.nodes != std::ssize(hosts_)) {
+    lines.refuse("the output's ranks are on {}, and --nodes says {}; leave --nodes out",
+                 counted(hosts, "host"), *settings.nodes);
+  }
+}
+
+std::optional<std::int64_t> NcclRanks::of_figures(const ImportSettings& settings) const {
+  if (groups_.size() > 1) { return std::nullopt; }
+  return ranks_ == 0 ? settings.ranks : std::optional(ranks_);
+}
+
+std::optional<std::int64_t> NcclRanks::missing() const {
+  std::int64_t expected = 0;
+  for (const auto number : numbers_) {
+    if (number != expected) { return expected; }
+    ++expected;
+  }
+  return std::nullopt;
+}
+
+/// Why a collective's bus and algorithm bandwidth cannot be of that many ranks (nccl-tests' PERFORMANCE.md);
+/// empty if they can, or the collective's factor does not depend on the ranks.
+std::string contradiction(const std::string& collective, const BandwidthPair& row, std::int64_t ranks) {
+  const auto n = static_cast<double>(ranks);
+  static const std::set<std::string, std::less<>> spread = {"all_gather", "reduce_scatter", "alltoall",
+                                                            "alltoallv",  "gather",         "scatter"};
+  std::vector<double> factors;
+  if (collective == "all_reduce") { factors = {2 * (n - 1) / n}; }
+  // Until 2020 all_gather and reduce_scatter counted what one rank sends.
+  if (spread.contains(collective)) { factors = {(n - 1) / n, n - 1}; }
+  const double least = row.algorithm - row.algorithm_give;
+  if (factors.empty() || !(least > 0)) { return ""; }
+  const double low = std::max(row.bus - row.bus_give, 0.0) / (row.algorithm + row.algorithm_give);
+  const double high = (row.bus + row.bus_give) / least;
+  constexpr double give = 0.005;  // of a ratio: the program divides before it rounds
+  const auto fits = [&](double factor) { return factor >= low * (1 - give) && factor <= high * (1 + give); };
+  if (std::ranges::any_of(factors, fits)) { return ""; }
+  const double ratio = row.bus / row.algorithm;
+  const double of_one = collective == "all_reduce" ? ratio / 2 : ratio;
+  const auto said =
+      of_one < 1 ? fmt::format(", which is that of {:.0f} ranks", std::round(1 / (1 - of_one))) : "";
+  return fmt::format("busbw / algbw is {:.4g}{}, and {} of {} has {:.4g}", ratio, said, collective,
+                     counted(ranks, "rank"), factors.front());
+}
+
+/// The collective that the program measures, by its name; --collective if that says nothing. Refuses two that
+/// differ.
+std::string nccl_collective(const std::string& program, const ImportSettings& settings,
+                            const LineReader& lines) {
+  auto name = collective_in_name(program);
+  if (name.empty()) { return settings.collective; }
+  if (!settings.collective.empty() && name != settings.collective) {
+    lines.refuse("this is the output of {}, not of {}; leave --collective out", name, settings.collective);
+  }
+  return name;
 }
 
 class NcclTestsReader {
@@ -350,6 +482,191 @@ class NcclTestsReader {
   std::int64_t unmarked_ = 0;  ///< comments without their '#'
 };
 
+/// Half a unit of the last digit that both programs print.
+constexpr double bandwidth_give = 0.005;
+
+/// Values that all rows of one file share.
+json nccl_base(const json& document, const std::string& collective, const ImportSettings& settings,
+               const LineReader& lines) {
+  json base = record_of(settings, lines);
+  base.update({{"record", "probe"}, {"name", collective}, {"unit", "B/s"}});
+  base["measured_at"] = value_json(settings.started_at);
+  base["detail"] = {{"source", "nccl-tests"}};
+  const auto& config = member(document, "config");
+  const auto& devices = member(config, "devices");
+  const auto threads = number_of(member(config, "nthreads")), gpus = number_of(member(config, "ngpus"));
+  constexpr double most = 1e6;
+  const auto count = [&](const char* key) {
+    const auto& value = member(config, key);
+    return value.is_number_integer() ? std::optional(value.get<std::int64_t>()) : std::nullopt;
+  };
+  if (const auto launch = launch_settings(count("agg_iters"), count("graph")); !launch.empty()) {
+    base["detail"]["settings"] = launch;
+  }
+  const bool is_known = threads && gpus && *threads >= 1 && *gpus >= 1 && *threads * *gpus < most;
+  NcclRanks ranks;
+  if (devices.is_array() && !devices.empty()) {
+    base["detail"]["device"] = text_in(devices[0], "device_info");
+    for (const auto& device : devices) {
+      // It lists the first device of each process alone.
+      const auto of_process = is_known ? static_cast<std::int64_t>(*threads * *gpus) : 0;
+      const auto& rank = member(device, "rank");
+      const bool is_only = of_process == 1 && rank.is_number_integer();
+      ranks.add(text_in(device, "hostname"), member(device, "group").dump(),
+                is_only ? std::optional(rank.get<std::int64_t>()) : std::nullopt, of_process);
+    }
+  }
+  ranks.refuse_other(settings, lines);
+  if (const auto missing = ranks.missing()) {
+    lines.refuse("rank {} is not listed, of {} that are: the file is damaged, get a fresh copy", *missing,
+                 ranks.listed());
+  }
+  ranks.complete(base, settings);
+  base["ranks_of_figures"] = value_json(ranks.of_figures(settings));
+  return base;
+}
+
+/// One side of a row, "out_of_place" or "in_place".
+void add_nccl_side(const json& row, const char* key, json probe, const LineReader& lines,
+                   RecordImporter& importer) {
+  const auto& side = member(row, key);
+  if (side.is_null()) { return; }
+  const auto need = [&](const char* name) {
+    const auto value = number_of(member(side, name));
+    if (!value || *value < 0) {
+      lines.refuse("a row's {} has no {} that is a number of zero or more", key, name);
+    }
+    return *value;
+  };
+  const double microseconds = need(side.is_object() && side.contains("cpu_time") ? "cpu_time" : "time");
+  if (microseconds > 0) { probe["seconds"] = microseconds * seconds_per_microsecond; }
+  probe["value"] = need("alg_bw") * bytes_per_gigabyte;
+  probe["bus_bytes_per_second"] = need("bus_bw") * bytes_per_gigabyte;
+  constexpr double most_wrong_elements = 9e15;
+  if (!member(side, "nwrong").is_null()) {
+    const double wrong = need("nwrong");
+    if (wrong > most_wrong_elements) { lines.refuse("nwrong is not a count of elements"); }
+    probe["wrong"] = static_cast<std::int64_t>(wrong);
+  }
+  probe["detail"]["in_place"] = std::string_view(key) == "in_place";
+  const auto ranks = probe["ranks_of_figures"];
+  probe.erase("ranks_of_figures");
+  if (ranks.is_number()) {
+    const auto odd =
+        contradiction(probe["name"], {need("alg_bw"), need("bus_bw"), bandwidth_give, bandwidth_give},
+                      ranks.get<std::int64_t>());
+    if (!odd.empty()) { lines.refuse("{}: a rank is missing, or --ranks is another number", odd); }
+  }
+  importer.add(probe, lines.position());
+}
+
+/// One row of rccl-tests, of one side of one size.
+void add_rccl_row(const json& row, const ImportSettings& settings, const LineReader& lines,
+                  RecordImporter& importer) {
+  const auto need = [&](const char* name) {
+    const auto value = number_of(member(row, name));
+    if (!value || *value < 0) { lines.refuse("a row has no {} that is a number of zero or more", name); }
+    return *value;
+  };
+  const auto count = [&](const char* name) {
+    const auto& value = member(row, name);
+    constexpr std::int64_t most = std::int64_t{1} << 62;
+    if (!value.is_number_unsigned() || value.get<std::uint64_t>() > std::uint64_t{most}) {
+      lines.refuse("a row has no {} that is a whole number", name);
+    }
+    return value.get<std::int64_t>();
+  };
+  const auto collective = nccl_collective(text_in(row, "name"), settings, lines);
+  if (collective.empty()) {
+    lines.refuse("\"{}\" names no collective: give --collective", excerpt(text_in(row, "name")));
+  }
+  auto probe = record_of(settings, lines);
+  probe.update({{"record", "probe"}, {"name", collective}, {"unit", "B/s"}});
+  const auto ranks = count("ranks"), nodes = count("nodes");
+  if (ranks < 1 || nodes < 1) { lines.refuse("a row of {} ranks on {} nodes", ranks, nodes); }
+  const auto refuse_other = [&](const char* option, const std::optional<std::int64_t>& said,
+                                std::int64_t here) {
+    if (said && *said != here) {
+      lines.refuse("the file says {}, and {} says {}; leave {} out", here, option, *said, option);
+    }
+  };
+  refuse_other("--ranks", settings.ranks, ranks);
+  refuse_other("--nodes", settings.nodes, nodes);
+  const double algorithm = need("algBw"), bus = need("busBw");
+  const auto odd = contradiction(collective, {algorithm, bus, bandwidth_give, bandwidth_give}, ranks);
+  if (!odd.empty()) { lines.refuse("{}: the file is damaged, get a fresh copy", odd); }
+  probe["ranks"] = ranks;
+  probe["nodes"] = nodes;
+  probe["size_bytes"] = count("size");
+  probe["data_type"] = value_json(text_in(row, "type"));
+  if (const double time = need("time"); time > 0) { probe["seconds"] = time * seconds_per_microsecond; }
+  probe["value"] = algorithm * bytes_per_gigabyte;
+  probe["bus_bytes_per_second"] = bus * bytes_per_gigabyte;
+  if (text_in(row, "wrong") != "N/A" && !member(row, "wrong").is_null()) {
+    constexpr double most_wrong_elements = 9e15;
+    const double wrong = need("wrong");
+    if (wrong > most_wrong_elements) { lines.refuse("wrong is not a count of elements"); }
+    probe["wrong"] = static_cast<std::int64_t>(wrong);
+  }
+  probe["measured_at"] = value_json(settings.started_at);
+  probe["detail"] = {
+      {"source", "rccl-tests"}, {"in_place", need("inPlace") > 0}, {"operation", text_in(row, "redop")}};
+  importer.add(probe, lines.position());
+}
+
+/// nvidia's nccl-tests -J: a JSON document.
+void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  const auto document = read_document(lines);
+  const auto& rows = member(document, "results");
+  if (!rows.is_array()) {
+    lines.refuse("nccl-tests JSON without its list \"results\": the test did not finish");
+  }
+  // Until 2.17.8 its key was misspelt.
+  if (member(document, "average_bus_bandwidth").is_null() &&
+      member(document, "average_bus_bandwidith").is_null()) {
+    lines.refuse("there is no average_bus_bandwidth: the test did not finish");
+  }
+  const auto& arguments = member(document, "args");
+  const bool has_program = arguments.is_array() && !arguments.empty() && arguments[0].is_string();
+  const auto program = has_program ? arguments[0].get<std::string>() : "";
+  const auto collective = nccl_collective(program.substr(program.find_last_of("/\\") + 1), settings, lines);
+  if (collective.empty()) { lines.refuse("\"args\" names no collective: give --collective"); }
+  const auto base = nccl_base(document, collective, settings, lines);
+  for (const auto& row : rows) {
+    auto probe = base;
+    const auto& size = member(row, "size");
+    if (!size.is_number_unsigned() || size.get<std::uint64_t>() > std::uint64_t{1} << 62) {
+      lines.refuse("a row without a size that is a whole number");
+    }
+    probe["size_bytes"] = size;
+    probe["data_type"] = value_json(text_in(row, "type"));
+    if (const auto& count = member(row, "count"); count.is_number_unsigned()) {
+      probe["detail"]["count"] = count;
+    }
+    probe["detail"]["operation"] = text_in(row, "redop");
+    if (const auto root = parse_integer(trim(text_in(row, "root")))) { probe["detail"]["root"] = *root; }
+    add_nccl_side(row, "out_of_place", probe, lines, importer);
+    add_nccl_side(row, "in_place", probe, lines, importer);
+  }
+  if (importer.report().probes == 0) { lines.refuse("there are no rows in \"results\""); }
+}
+
+/// AMD's rccl-tests -Z json: a list of rows.
+void read_rccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
+  bool is_list = false;
+  while (lines.next() && trim(lines.line()).empty()) {}
+  is_list = trim(lines.line()).starts_with('[');
+  lines.rewind();
+  if (is_list) {
+    for (const auto& row : read_document(lines)) { add_rccl_row(row, settings, lines, importer); }
+  } else {
+    while (lines.next()) {
+      if (!trim(lines.line()).empty()) { add_rccl_row(parse_record(lines), settings, lines, importer); }
+    }
+  }
+  if (importer.report().probes == 0) { lines.refuse("there are no rows in the list"); }
+}
+
 }  // namespace
 
 std::string collective_in_name(const std::string& name) {
@@ -377,90 +694,6 @@ std::string collective_in_name(const std::string& name) {
   return found.size() == 1 ? *found.begin() : "";
 }
 
-json launch_settings(std::optional<std::int64_t> aggregated, std::optional<std::int64_t> graph) {
-  json settings = json::object();
-  if (aggregated.value_or(1) != 1) { settings["agg_iters"] = *aggregated; }
-  if (graph.value_or(0) != 0) { settings["graph"] = *graph; }
-  return settings;
-}
-
-void NcclRanks::add(const std::string& host, const std::string& group, std::optional<std::int64_t> rank,
-                    std::int64_t ranks) {
-  if (rank) { numbers_.insert(*rank); }
-  if (groups_.empty()) { group_ = group; }
-  groups_.insert(group);
-  if (!host.empty()) { hosts_.insert(host); }
-  if (group != group_) { return; }
-  ranks_ += ranks;
-  if (!host.empty()) { group_hosts_.insert(host); }
-}
-
-void NcclRanks::complete(json& probe, const ImportSettings& settings) const {
-  probe["nodes"] = group_hosts_.empty() ? value_json(settings.nodes) : json(group_hosts_.size());
-  probe["ranks"] = ranks_ == 0 ? value_json(settings.ranks) : json(ranks_);
-  if (hosts_.size() == 1) { probe["node"] = *hosts_.begin(); }
-  if (groups_.size() > 1) { probe["detail"]["groups"] = groups_.size(); }
-}
-
-void NcclRanks::refuse_other(const ImportSettings& settings, const LineReader& lines) const {
-  if (settings.ranks && ranks_ > 0 && *settings.ranks != ranks_ && *settings.ranks != listed()) {
-    lines.refuse("the output lists {}, and --ranks says {}; leave --ranks out", counted(ranks_, "rank"),
-                 *settings.ranks);
-  }
-  const auto hosts = std::ssize(group_hosts_);
-  if (settings.nodes && hosts > 0 && *settings.nodes != hosts && *settings.nodes != std::ssize(hosts_)) {
-    lines.refuse("the output's ranks are on {}, and --nodes says {}; leave --nodes out",
-                 counted(hosts, "host"), *settings.nodes);
-  }
-}
-
-std::optional<std::int64_t> NcclRanks::of_figures(const ImportSettings& settings) const {
-  if (groups_.size() > 1) { return std::nullopt; }
-  return ranks_ == 0 ? settings.ranks : std::optional(ranks_);
-}
-
-std::optional<std::int64_t> NcclRanks::missing() const {
-  std::int64_t expected = 0;
-  for (const auto number : numbers_) {
-    if (number != expected) { return expected; }
-    ++expected;
-  }
-  return std::nullopt;
-}
-
-std::string contradiction(const std::string& collective, const BandwidthPair& row, std::int64_t ranks) {
-  const auto n = static_cast<double>(ranks);
-  static const std::set<std::string, std::less<>> spread = {"all_gather", "reduce_scatter", "alltoall",
-                                                            "alltoallv",  "gather",         "scatter"};
-  std::vector<double> factors;
-  if (collective == "all_reduce") { factors = {2 * (n - 1) / n}; }
-  // Until 2020 all_gather and reduce_scatter counted what one rank sends.
-  if (spread.contains(collective)) { factors = {(n - 1) / n, n - 1}; }
-  const double least = row.algorithm - row.algorithm_give;
-  if (factors.empty() || !(least > 0)) { return ""; }
-  const double low = std::max(row.bus - row.bus_give, 0.0) / (row.algorithm + row.algorithm_give);
-  const double high = (row.bus + row.bus_give) / least;
-  constexpr double give = 0.005;  // of a ratio: the program divides before it rounds
-  const auto fits = [&](double factor) { return factor >= low * (1 - give) && factor <= high * (1 + give); };
-  if (std::ranges::any_of(factors, fits)) { return ""; }
-  const double ratio = row.bus / row.algorithm;
-  const double of_one = collective == "all_reduce" ? ratio / 2 : ratio;
-  const auto said =
-      of_one < 1 ? fmt::format(", which is that of {:.0f} ranks", std::round(1 / (1 - of_one))) : "";
-  return fmt::format("busbw / algbw is {:.4g}{}, and {} of {} has {:.4g}", ratio, said, collective,
-                     counted(ranks, "rank"), factors.front());
-}
-
-std::string nccl_collective(const std::string& program, const ImportSettings& settings,
-                            const LineReader& lines) {
-  auto name = collective_in_name(program);
-  if (name.empty()) { return settings.collective; }
-  if (!settings.collective.empty() && name != settings.collective) {
-    lines.refuse("this is the output of {}, not of {}; leave --collective out", name, settings.collective);
-  }
-  return name;
-}
-
 std::vector<std::string> collective_names() {
   return {collectives.begin(), collectives.end()};
 }
@@ -474,5 +707,4 @@ void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordIm
   if (start == "{") { return read_nccl_json(lines, settings, importer); }
   NcclTestsReader(lines, settings, importer).read();
 }
-
 }  // namespace virtrain::results

@@ -12,7 +12,7 @@
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
 #include "results/exchange/readers/rank_tag.h"
-#include "results/exchange/records/json_lines.h"
+#include "results/exchange/records/line_reader.h"
 
 namespace virtrain::results {
 namespace {

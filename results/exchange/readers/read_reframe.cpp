@@ -14,7 +14,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
-#include "results/exchange/records/json_lines.h"
+#include "results/exchange/records/line_reader.h"
 #include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {

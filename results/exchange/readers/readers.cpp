@@ -8,7 +8,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "results/exchange/readers/rank_tag.h"
-#include "results/exchange/records/json_lines.h"
+#include "results/exchange/records/line_reader.h"
 
 namespace virtrain::results {
 namespace {

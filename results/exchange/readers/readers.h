@@ -44,15 +44,11 @@ struct TenantLog {
 /// Logs of tf_cnn_benchmarks that together are one trial: one file, or one for each tenant, by their indices.
 void read_tf_cnn(const std::vector<TenantLog>& logs, const ImportSettings& settings,
                  RecordImporter& importer);
-/// Output of nccl-tests.
+/// Output of nccl-tests: its table, the JSON document of its -J, or the rows of AMD's rccl-tests -Z json.
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// SuperBench's results-summary.jsonl.
 void read_superbench(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 
-/// nvidia's nccl-tests -J: a JSON document.
-void read_nccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
-/// AMD's rccl-tests -Z json: a list of rows.
-void read_rccl_json(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// Horovod's and BytePS' synthetic benchmarks, "Total img/sec on 4 GPU(s): 404.0 +-7.8".
 void read_horovod(LineReader& lines, const ImportSettings& settings, RecordImporter& importer);
 /// NVIDIA's dllogger: JSON lines "DLLL {…}", or its lines for the terminal, of a run's training throughput.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <map>
 #include <set>
@@ -127,5 +128,8 @@ nlohmann::json columns_json(const Record& record) {
              [&](std::string_view key, const auto& value) { object[std::string(key)] = value_json(value); });
   return object;
 }
+
+/// The JSON Schema (draft 7) of a line of the exchange format, made of the records' descriptions and rules.
+nlohmann::ordered_json exchange_schema();
 
 }  // namespace virtrain::results

@@ -8,7 +8,7 @@
 #include "common/text/printable.h"
 #include "report_embedded.h"
 #include "results/report/charts/vega_bundle.h"
-#include "results/report/data/decimate.h"
+#include "results/report/data/course.h"
 
 namespace virtrain::results {
 

@@ -8,9 +8,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "results/reading/read_changes.h"
-#include "results/reading/read_comparison.h"
-#include "results/reading/read_probes.h"
+#include "results/reading/reading.h"
 
 namespace virtrain::results {
 namespace {

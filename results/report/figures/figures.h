@@ -1,10 +1,14 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "results/changes/changes.h"
 #include "results/report/charts/chart.h"
+#include "results/report/data/report_data.h"
 
 // A figure of the report each, in <name>_chart.cpp.
+
 namespace virtrain::results {
 
 // More figures would make the page heavy; the section says that it has the first ones only.
@@ -31,5 +35,12 @@ std::vector<Chart> neighbour_charts(const ReportData& data);
 /// Each case's throughput over the experiments' dates with its lasting changes, where there are enough of
 /// them.
 std::vector<Chart> series_charts(const ReportData& data, const ArmOrder& order);
+
+/// Last nights that the table below a figure lists; the figure shows all.
+inline constexpr std::size_t listed_nights = 30;
+
+/// One series over its nights, in the order of storing: level with the band of changes too small to matter,
+/// changes, and the nights that each of them lasted.
+Chart nights_chart(const SeriesState& state, const std::string& id);
 
 }  // namespace virtrain::results

@@ -1,10 +1,9 @@
-#include "results/report/figures/nights_chart.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "common/text/units.h"
+#include "results/report/figures/figures.h"
 
 namespace virtrain::results {
 namespace {

@@ -7,7 +7,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/report/page/page.h"
-#include "results/tables/mitigation_table.h"
+#include "results/tables/isolation_table.h"
 #include "results/tables/security_table.h"
 #include "results/tables/tables.h"
 

@@ -1,6 +1,6 @@
 #include "harness/bisect/subject.h"
 
-#include "results/reading/read_changes.h"
+#include "results/reading/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

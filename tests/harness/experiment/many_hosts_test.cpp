@@ -9,7 +9,7 @@
 #include "harness/experiment/experiment.h"
 #include "harness/plan/host_shares.h"
 #include "harness/scenario/decode/decode.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/store.h"
 #include "tests/harness/experiment/payload_with_a_shell.h"
 #include "tests/support/catch.h"

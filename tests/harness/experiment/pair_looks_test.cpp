@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "harness/scenario/decode/decode.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

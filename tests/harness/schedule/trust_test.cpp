@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "harness/schedule/command_paths.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "results/changes/series_state.h"
-#include "results/reading/read_changes.h"
+#include "results/reading/reading.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"
 

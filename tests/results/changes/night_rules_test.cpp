@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "results/changes/level_changes.h"
-#include "results/changes/series_noise.h"
+#include "results/changes/series.h"
 #include "tests/results/changes/noise.h"
 #include "tests/results/support.h"
 

@@ -3,7 +3,7 @@
 #include "results/comparison/arms.h"
 #include "results/comparison/guard/comparability.h"
 #include "results/comparison/verdict.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

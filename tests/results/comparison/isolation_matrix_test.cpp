@@ -8,7 +8,7 @@
 
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/tables/isolation_table.h"
 #include "tests/results/support.h"
 

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "common/text/text.h"
-#include "results/reading/read_comparison.h"
-#include "results/tables/mitigation_table.h"
+#include "results/reading/reading.h"
+#include "results/tables/isolation_table.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

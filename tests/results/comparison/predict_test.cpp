@@ -5,7 +5,7 @@
 #include <random>
 
 #include "results/comparison/compare_json.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

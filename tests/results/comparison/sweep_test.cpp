@@ -4,7 +4,7 @@
 #include <random>
 
 #include "results/comparison/compare_json.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/tables/tables.h"
 #include "tests/support/catch.h"
 

@@ -1,7 +1,7 @@
 // Tenants that ran next to others, beside their own runs alone.
 
 #include "results/comparison/compare_json.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

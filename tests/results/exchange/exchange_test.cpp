@@ -18,7 +18,7 @@
 #include "common/text/sha256.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/files/work_folder.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/canonical_json.h"
 #include "tests/results/exchange/import_support.h"
 #include "tests/support/file_size_limit.h"

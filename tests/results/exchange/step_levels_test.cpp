@@ -6,7 +6,7 @@
 #include <functional>
 #include <random>
 
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;

@@ -4,7 +4,7 @@
 #include "results/comparison/causes/probe_key.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/tables/probe_figures.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"

@@ -8,7 +8,7 @@
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "tests/results/support.h"
 
 using namespace virtrain;

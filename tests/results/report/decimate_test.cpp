@@ -1,9 +1,8 @@
-#include "results/report/data/decimate.h"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 
+#include "results/report/data/course.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::results {

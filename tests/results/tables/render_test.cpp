@@ -2,7 +2,7 @@
 
 #include "common/text/text.h"
 #include "common/text/wrap.h"
-#include "results/reading/read_comparison.h"
+#include "results/reading/reading.h"
 #include "results/store/canonical_json.h"
 #include "results/tables/tables.h"
 #include "tests/results/support.h"

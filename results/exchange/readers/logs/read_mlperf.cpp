@@ -11,7 +11,7 @@
 #include "results/exchange/readers/logs/mark_fall.h"
 #include "results/exchange/readers/logs/mllog_rates.h"
 #include "results/exchange/readers/logs/step_levels.h"
-#include "results/exchange/records/json_lines.h"
+#include "results/exchange/records/line_reader.h"
 
 namespace virtrain::results {
 namespace {

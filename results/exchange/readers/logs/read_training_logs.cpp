@@ -16,7 +16,7 @@
 #include "results/exchange/readers/logs/step_levels.h"
 #include "results/exchange/readers/logs/step_lines.h"
 #include "results/exchange/readers/rank_tag.h"
-#include "results/exchange/records/json_lines.h"
+#include "results/exchange/records/line_reader.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,7 +1,6 @@
-#include "harness/cli/manual/completion.h"
-
 #include "common/error.h"
 #include "common/text/text.h"
+#include "harness/cli/manual.h"
 #include "tests/harness/cli/manual/small_program.h"
 #include "tests/support/catch.h"
 

@@ -1,10 +1,9 @@
-#include "harness/cli/manual/man_page.h"
-
 #include <set>
 
 #include "common/error.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/cli/manual.h"
 #include "tests/harness/cli/manual/small_program.h"
 #include "tests/support/catch.h"
 

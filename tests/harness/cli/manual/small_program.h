@@ -1,6 +1,6 @@
 #pragma once
 
-#include "harness/cli/manual/verb.h"
+#include "harness/cli/manual.h"
 
 namespace virtrain::harness::manual {
 

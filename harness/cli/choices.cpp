@@ -1,4 +1,4 @@
-#include "harness/cli/help/choices.h"
+#include "harness/cli/choices.h"
 
 #include <fmt/format.h>
 

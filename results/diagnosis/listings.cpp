@@ -1,11 +1,18 @@
-#include "results/diagnosis/pci_listing.h"
+#include "results/diagnosis/listings.h"
+
+#include <fmt/format.h>
+#include <pugixml.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <charconv>
 #include <cstddef>
+#include <string>
 
+#include "common/contains.h"
+#include "common/error.h"
+#include "common/text/cpu_list.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -179,6 +186,176 @@ bool PciReader::take(std::string_view line) {
 
 std::optional<PciListing> PciReader::finish() {
   return listing_.functions.empty() ? std::nullopt : std::optional(listing_);
+}
+
+namespace {
+
+constexpr std::size_t most_domain_values = 256;  // devices, models of NICs
+
+std::string domain_text(const char* words) {
+  return excerpt(words, 64);
+}
+
+/// "0x1f" or "31".
+int domain_number(pugi::xml_attribute attribute) {
+  const std::string_view text = attribute.value();
+  const bool is_hex = text.starts_with("0x");
+  const auto digits = is_hex ? text.substr(2) : text;
+  int value = 0;
+  const auto [rest, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, is_hex ? 16 : 10);
+  return error == std::errc() && value >= 0 ? value : 0;
+}
+
+void add_pins(GuestDomain& guest, pugi::xml_node tune) {
+  for (auto pin : tune.children("vcpupin")) {
+    ++guest.pinned_vcpus;
+    try {
+      const auto cpus = parse_cpu_list(pin.attribute("cpuset").value());
+      guest.cpus.insert(cpus.begin(), cpus.end());
+    } catch (const Error&) {  // "^3", or no list at all: where it is pinned stays unknown
+      continue;
+    }
+  }
+}
+
+void add_devices(GuestDomain& guest, pugi::xml_node devices) {
+  for (auto device : devices.children("hostdev")) {
+    const auto address = device.child("source").child("address");
+    if (std::string_view(device.attribute("type").value()) != "pci" ||
+        guest.devices.size() == most_domain_values) {
+      continue;
+    }
+    guest.devices.push_back(
+        fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain_number(address.attribute("domain")),
+                    domain_number(address.attribute("bus")), domain_number(address.attribute("slot")),
+                    domain_number(address.attribute("function"))));
+  }
+  for (auto controller : devices.children("controller")) {
+    guest.expanders += std::string_view(controller.attribute("model").value()) == "pcie-expander-bus" ? 1 : 0;
+  }
+  for (auto nic : devices.children("interface")) {
+    const std::string_view model = nic.child("model").attribute("type").value();
+    const bool is_emulated = !model.empty() && !model.starts_with("virtio");
+    if (is_emulated && guest.emulated_nics.size() < most_domain_values) {
+      guest.emulated_nics.insert(domain_text(model.data()));
+    }
+  }
+  guest.has_iommu = !devices.child("iommu").empty() &&
+                    std::string_view(devices.child("iommu").attribute("model").value()) != "virtio";
+}
+
+}  // namespace
+
+std::optional<GuestDomain> guest_domain_of(std::string_view xml) {
+  pugi::xml_document document;
+  if (xml.size() > most_domain_bytes ||
+      !document.load_buffer(xml.data(), xml.size(), pugi::parse_default, pugi::encoding_utf8)) {
+    return std::nullopt;
+  }
+  const auto domain = document.child("domain");
+  if (!domain || !domain.child("devices")) { return std::nullopt; }
+  GuestDomain guest;
+  guest.name = domain_text(domain.child_value("name"));
+  guest.type = domain_text(domain.attribute("type").value());
+  guest.machine = domain_text(domain.child("os").child("type").attribute("machine").value());
+  const auto cpu = domain.child("cpu");
+  guest.cpu_mode = domain_text(cpu.attribute("mode").value());
+  if (guest.cpu_mode.empty() && cpu.child("model")) { guest.cpu_mode = "custom"; }
+  guest.cpu_model = domain_text(cpu.child_value("model"));
+  const std::string_view address_bits = cpu.child("maxphysaddr").attribute("mode").value();
+  guest.has_host_address_bits =
+      address_bits == "passthrough" || (address_bits.empty() && guest.cpu_mode.starts_with("host-"));
+  guest.vcpus = static_cast<std::size_t>(
+      std::max<std::int64_t>(parse_integer(trim(domain.child_value("vcpu"))).value_or(0), 0));
+  guest.has_hugepages = !domain.child("memoryBacking").child("hugepages").empty();
+  for (auto cell : cpu.child("numa").children("cell")) { guest.cells += cell.empty() ? 0 : 1; }
+  add_pins(guest, domain.child("cputune"));
+  add_devices(guest, domain.child("devices"));
+  return guest;
+}
+
+namespace {
+
+constexpr std::size_t most_columns = 128;      // of one machine
+constexpr std::size_t most_column_bytes = 32;  // "mlx5_bond_0"
+
+/// nvidia-smi underlines the head of the matrix on terminals: "\x1b[4mGPU0\x1b[0m".
+std::string without_styles(std::string_view line) {
+  std::string plain;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '\x1b' && i + 1 < line.size() && line[i + 1] == '[') {
+      i = std::min(line.find('m', i), line.size() - 1);
+    } else {
+      plain += line[i];
+    }
+  }
+  return plain;
+}
+
+bool is_gpu_name(std::string_view name) {
+  return name.starts_with("GPU") && parse_integer(name.substr(3)).has_value();
+}
+
+bool is_column_name(std::string_view name) {
+  const auto is_plain = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  return !name.empty() && name.size() <= most_column_bytes && std::ranges::all_of(name, is_plain);
+}
+
+}  // namespace
+
+std::string TopoMatrix::way(const std::string& from, const std::string& to) const {
+  const auto found = ways.find({from, to});
+  return found == ways.end() ? "" : found->second;
+}
+
+int nvlinks_of(std::string_view way) {
+  const auto links = way.starts_with("NV") ? parse_integer(way.substr(2)) : std::nullopt;
+  return links && *links > 0 && *links < 1000 ? static_cast<int>(*links) : 0;
+}
+
+std::optional<int> distance_of(std::string_view way) {
+  constexpr std::array<std::string_view, 5> words{"PIX", "PXB", "PHB", "NODE", "SYS"};
+  if (nvlinks_of(way) > 0) { return 0; }
+  const auto* const found = std::ranges::find(words, way);
+  return found == words.end() ? std::nullopt : std::optional(static_cast<int>(found - words.begin()) + 1);
+}
+
+bool TopoReader::take(std::string_view line) {
+  const auto plain = without_styles(line);
+  const auto words = words_of(plain);
+  if (words.size() > 1 && is_gpu_name(words[0]) &&
+      (is_gpu_name(words[1]) || words[1].find("CPU") == 0 || is_column_name(words[1])) &&
+      !distance_of(words[1]) && words[1] != "X") {
+    if (!columns_.empty()) { return false; }  // of a second matrix nothing is known
+    for (const auto word : words) {
+      if (word == "CPU" || columns_.size() == most_columns || !is_column_name(word)) { break; }
+      columns_.emplace_back(word);
+    }
+    says_numa_ = plain.find("NUMA Affinity") != std::string::npos;
+    return true;
+  }
+  if (columns_.empty() || words.size() <= columns_.size() || !contains(columns_, std::string(words[0]))) {
+    return false;
+  }
+  const std::string name(words[0]);
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    if (words[i + 1] != "X" && !distance_of(words[i + 1])) { return false; }
+    if (words[i + 1] != "X") { matrix_.ways[{name, columns_[i]}] = words[i + 1]; }
+  }
+  add_once(is_gpu_name(name) ? matrix_.gpus : matrix_.adapters, name);
+  const auto numa = columns_.size() + 2;  // behind the cores
+  if (is_gpu_name(name) && says_numa_ && words.size() > numa) {
+    const bool is_number = parse_integer(words[numa]).has_value();
+    matrix_.numa[name] = is_number ? std::string(words[numa]) : "N/A";
+  }
+  return true;
+}
+
+std::optional<TopoMatrix> TopoReader::finish() {
+  return matrix_.gpus.empty() ? std::nullopt : std::optional(matrix_);
 }
 
 }  // namespace virtrain::results

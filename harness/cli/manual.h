@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -44,5 +45,26 @@ bool is_taken_below(const Argument& option);
 std::string word_of(const Verb& verb);
 /// The verb and all below it, each before those below it.
 std::vector<const Verb*> all_verbs(const Verb& verb);
+
+/// Ids of experiments or names of schedules.
+using Listed = std::function<std::vector<std::string>(Completes)>;
+
+/// The words that complete the last of `words`, the command line behind the program's name: one a line, with
+/// a tab and a sentence behind it where there is one. The shell completes by itself after ":files" and
+/// ":folders". Only those of `listed` pass that mean nothing to a shell: ids that came with an import may be
+/// any text.
+std::string completions(const Verb& program, std::vector<std::string> words, const Listed& listed);
+
+/// The shells that there are scripts for.
+std::vector<std::string> shells();
+/// The script by which one of these shells asks `virtrain complete-word`.
+std::string completion(const std::string& shell);
+/// The script's path below a folder of all of them: "zsh/_virtrain".
+std::string completion_file(const std::string& shell);
+
+/// "virtrain-schedule-add"
+std::string page_name(const Verb& verb);
+/// The page of section 1 as man(7) has it; `program` is the verb at the top, to which every page refers.
+std::string man_page(const Verb& verb, const Verb& program, const std::string& version);
 
 }  // namespace virtrain::harness::manual
