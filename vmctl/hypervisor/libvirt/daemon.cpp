@@ -2,12 +2,17 @@
 
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -17,14 +22,44 @@
 #include "common/system/log.h"
 #include "common/system/process_info.h"
 #include "common/system/subprocess.h"
+#include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 #include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
 #include "vmctl/process/host_claims.h"
-#include "vmctl/process/orphans.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {
 namespace {
+
+/// Reaps orphans that lead sessions of their own: a child that this process starts and waits for stays in its
+/// session.
+void reap_daemons() {
+  for (const auto& task : entries_of("/proc/self/task")) {
+    for (const auto& word : split(read_file(task / "children").value_or(""), ' ')) {
+      const auto child = static_cast<pid_t>(parse_integer(word).value_or(0));
+      if (child > 0 && ::getsid(child) != ::getsid(0)) { ::waitpid(child, nullptr, WNOHANG); }
+    }
+  }
+}
+
+void reap_until(const std::stop_token& stop) {
+  constexpr std::chrono::milliseconds pause{100};
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  while (!never.wait_for(lock, stop, pause, [&] { return stop.stop_requested(); })) { reap_daemons(); }
+}
+
+/// From now on what daemons of ours leave behind (QEMU) is this process's child, and reaped as soon as it
+/// ends. Else it is process 1's, which in many containers reaps late or never, and until then libvirt takes
+/// it for alive and its end for stuck. Nothing changes where the kernel does not list children, nor for a
+/// daemon that another process has started.
+void adopt_orphans() {
+  if (!std::filesystem::exists("/proc/thread-self/children")) { return; }
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  static const std::jthread reaper(reap_until);
+}
 
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
