@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "common/text/text.h"
-#include "results/changes/night_level.h"
+#include "results/changes/level_changes.h"
 #include "results/changes/scenario_version.h"
 #include "results/statistics/statistics.h"
 

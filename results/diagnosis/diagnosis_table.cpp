@@ -6,7 +6,7 @@
 
 #include "common/text/printable.h"
 #include "common/text/wrap.h"
-#include "results/tables/probe_figures.h"
+#include "results/tables/render.h"
 
 namespace virtrain::results {
 namespace {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
+#include "results/comparison/causes/probe_key.h"
 #include "results/comparison/compare.h"
 
 namespace virtrain::results {
@@ -132,5 +133,13 @@ std::string spaced(std::string words);
 
 /// Characters that Markdown or HTML would take for markup lose their meaning.
 std::string markdown_text(const std::string& text);
+
+/// "in place SM", "tcp gdr-only": side, transport and settings, for people.
+std::string side_words(const ProbeKey& key);
+
+/// Whether people write the unit with a prefix: "GB/s".
+bool takes_prefix(const std::string& unit);
+/// "11.7 GB/s" of 11.7e9 B/s.
+std::string figure_with_unit(double value, const std::string& unit);
 
 }  // namespace virtrain::results

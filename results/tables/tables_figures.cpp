@@ -14,7 +14,7 @@
 #include "results/reading/reading.h"
 #include "results/statistics/statistics.h"
 #include "results/store/probe_settings.h"
-#include "results/tables/probe_figures.h"
+#include "results/tables/render.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::results {

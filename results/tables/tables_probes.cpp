@@ -8,7 +8,7 @@
 #include "results/comparison/probe_comparison.h"
 #include "results/reading/reading.h"
 #include "results/statistics/statistics.h"
-#include "results/tables/probe_figures.h"
+#include "results/tables/render.h"
 #include "results/tables/tables.h"
 
 namespace virtrain::results {

@@ -7,7 +7,7 @@
 #include "common/version.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
-#include "results/exchange/records/spellings.h"
+#include "results/exchange/records/exchange_columns.h"
 
 namespace virtrain::results {
 namespace {

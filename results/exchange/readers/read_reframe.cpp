@@ -14,8 +14,8 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
+#include "results/exchange/records/exchange_columns.h"
 #include "results/exchange/records/line_reader.h"
-#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {

@@ -15,7 +15,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/figures.h"
-#include "results/exchange/records/spellings.h"
+#include "results/exchange/records/exchange_columns.h"
 
 namespace virtrain::results {
 namespace {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,6 +16,18 @@
 #include "results/store/columns.h"
 
 namespace virtrain::results {
+
+// Spellings that vary between files; the database, which compares texts as they are, has one.
+
+/// ISO 8601 with a zone and at most nanoseconds, "2022-05-01T02:00:00.25+02:00", as the same moment in UTC,
+/// "2022-05-01T00:00:00.25Z"; nothing of another text.
+std::optional<std::string> in_utc(std::string_view time);
+/// Milliseconds since 1970 of such a text.
+std::optional<std::int64_t> milliseconds_of(std::string_view time);
+
+/// fp32, fp16, bf16, tf32 or fp64 of their common spellings ("float16", "FP16", "half", …); other names as
+/// they are.
+std::string precision_name(std::string_view spelling);
 
 /// Name of a column in the exchange format, where it differs.
 std::string_view exchange_name(std::string_view column);

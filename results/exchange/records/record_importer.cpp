@@ -6,8 +6,8 @@
 #include "common/enum_text.h"
 #include "common/error.h"
 #include "common/text/printable.h"
+#include "results/exchange/records/exchange_columns.h"
 #include "results/exchange/records/record_rules.h"
-#include "results/exchange/records/spellings.h"
 
 namespace virtrain::results {
 namespace {

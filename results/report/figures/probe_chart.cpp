@@ -5,7 +5,7 @@
 
 #include "common/text/units.h"
 #include "results/report/figures/figures.h"
-#include "results/tables/probe_figures.h"
+#include "results/tables/render.h"
 
 namespace virtrain::results {
 namespace {

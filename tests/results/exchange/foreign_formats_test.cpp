@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "results/exchange/exporters/exporters.h"
-#include "results/tables/probe_figures.h"
+#include "results/tables/render.h"
 #include "tests/results/exchange/import_support.h"
 
 using namespace virtrain;

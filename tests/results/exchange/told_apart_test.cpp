@@ -5,7 +5,6 @@
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/view_row.h"
 #include "results/reading/reading.h"
-#include "results/tables/probe_figures.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"
 #include "tests/results/exchange/import_support.h"
