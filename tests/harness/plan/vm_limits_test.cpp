@@ -29,7 +29,8 @@ Scenario limited_scenario(int nodes, const std::string& guest, const std::string
 
 std::string xml_of_this_host(const vmctl::NodeGroupSpec& group, std::size_t tenant, std::size_t node,
                              vmctl::NodeId number) {
-  return vmctl::LocalHost("/").planned_xml(group, tenant, node, number, false);
+  static vmctl::LocalHost host("/");  // asks QEMU for its version once
+  return host.planned_xml(group, tenant, node, number, false);
 }
 
 }  // namespace
