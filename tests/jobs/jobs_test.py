@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""jobs_test.py slices | gpt | vm | payload | nccl | torchvision | tf_cnn_benchmarks
+"""jobs_test.py slices | gpt | vm | payload | nccl | torchvision | tf_cnn_benchmarks | tf_cnn_two_nodes
 Commands of the user's own (docs/jobs.md) on this host: under mpirun over two slices, a small GPT under torchrun on one
 slice and on two, and the same bytes in a VM and a slice. And a Python of its own in a payload. Needs root."""
 
@@ -11,6 +11,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+
+import yaml
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -127,15 +129,48 @@ def torchvision():
     check(trials, "images/s", 0.1, 1e6, "images_per_second")
 
 
-def tf_cnn_benchmarks():
-    """The shipped scenario, with less work."""
-    installed("/opt/tensorflow/bin/python", "tensorflow", "tf_keras")
-    if not os.path.exists("/opt/benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py"):
-        print("skipped: tf_cnn_benchmarks is not in /opt/benchmarks (docs/jobs.md)")
+def tensorflow():
+    """tf_cnn_benchmarks and a Python with TensorFlow: those of scripts/setup, or where docs/jobs.md has them. None: there are none."""
+    for tools in (BUILD / "tools", pathlib.Path("/opt")):
+        script, python = tools / "benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py", tools / "tensorflow/bin/python"
+        if script.exists() and python.exists():
+            return python, script
+    return None
+
+
+# A parameter server in the first node, and a worker in each.
+TWO_NODES = """
+if [ "$RANK" = 0 ]; then "$@" --job_name=ps & fi
+exec "$@" --job_name=worker --task_index="$RANK"
+"""
+
+
+def with_tensorflow(**more):
+    """The shipped scenario of tf_cnn_benchmarks with less work."""
+    found = tensorflow()
+    if not found:
+        print("skipped: tf_cnn_benchmarks is in neither build/tools nor /opt (scripts/setup --all, docs/jobs.md)")
         sys.exit(SKIPPED)
-    text = (SOURCE / "scenarios/jobs/tf-cnn-benchmarks.yaml").read_text(encoding="utf-8")
-    trials = run(text, "--set", "pairs=1", "--set", "workload.steps=6", "--set", "workload.batch_size=2")
-    check(trials, "images/s", 0.1, 1e6, "images_per_second")
+    scenario = yaml.safe_load((SOURCE / "scenarios/jobs/tf-cnn-benchmarks.yaml").read_text(encoding="utf-8"))
+    scenario["workload"]["command"][:2] = map(str, found)
+    scenario["workload"].update(steps=6, batch_size=2)
+    scenario.update(pairs=1, oversubscribe=True, **more)
+    return scenario
+
+
+def tf_cnn_benchmarks():
+    """tf_cnn_benchmarks in a slice."""
+    check(run(with_tensorflow()), "images/s", 0.1, 1e6, "images_per_second")
+
+
+def tf_cnn_two_nodes():
+    """tf_cnn_benchmarks in two slices, whose workers share a parameter server."""
+    scenario = with_tensorflow(cases=[{"name": "two-nodes", "tenants": [{"nodes": 2}]}])
+    workload = scenario["workload"]
+    hosts = ["--variable_update=parameter_server", "--ps_hosts=t1n1:2221", "--worker_hosts=t1n1:2222,t1n2:2222"]
+    workload["command"] = ["sh", "-c", TWO_NODES, "sh", *workload["command"], *hosts]
+    workload.update(launch="per_node", throughput={"format": "tf_cnn_benchmarks", "scope": "node"})
+    check(run(scenario), "images/s", 0.1, 1e6, "images_per_second")
 
 
 def nccl():
@@ -193,4 +228,5 @@ def payload():
 if os.geteuid() != 0:
     print("skipped: needs root")
     sys.exit(SKIPPED)
-{"slices": slices, "gpt": gpt, "vm": vm, "payload": payload, "nccl": nccl, "torchvision": torchvision, "tf_cnn_benchmarks": tf_cnn_benchmarks}[sys.argv[1]]()
+{"slices": slices, "gpt": gpt, "vm": vm, "payload": payload, "nccl": nccl, "torchvision": torchvision, "tf_cnn_benchmarks": tf_cnn_benchmarks,
+ "tf_cnn_two_nodes": tf_cnn_two_nodes}[sys.argv[1]]()
