@@ -473,8 +473,8 @@ void require_one_mpi(const ByHost<HostFacts>& facts) {
 /// Each host's copy of a job's payload, which must be the same on all.
 asio::awaitable<void> take_payloads(RunContext& context) {
   const auto paths = payload_paths(context.plan);
-  for (const auto& path : paths) {
-    context.payloads[path] = co_await context.hosts.ask(&RunHosts::take_payload, path);
+  for (const auto& [path, of_hosts] : paths) {
+    context.payloads[path] = co_await context.hosts.ask(&RunHosts::take_payload, path, of_hosts);
   }
 }
 

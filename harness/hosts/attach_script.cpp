@@ -216,6 +216,58 @@ std::string why_lacking(const FarMachine& machine, const FarNeeds& needs) {
   return "";
 }
 
+std::string payload_script(const std::string& nonce, const std::string& path) {
+  return fmt::format(
+      "{{ LC_ALL=C; export LC_ALL; echo; echo {0}\n"
+      "command -v unsquashfs >/dev/null 2>&1 && echo unsquashfs yes\n"
+      "[ -r {2} ] && echo sha256 \"$(sha256sum < {2})\"\n"
+      "echo {1}; }} 2>/dev/null\n",
+      begin_line(nonce), end_line(nonce), shell_word(path));
+}
+
+std::string why_no_payload(const std::vector<std::string>& lines, const std::string& path,
+                           const std::string& sha256) {
+  bool has_unsquashfs = false;
+  std::string digest;
+  for (const auto& line : lines) {
+    const auto words = words_of(line);
+    if (words.size() < 2) { continue; }
+    if (words[0] == "unsquashfs") { has_unsquashfs = true; }
+    if (words[0] == "sha256") { digest = printable(words[1].substr(0, longest_fact)); }
+  }
+  const auto way = "copy the file of this machine to the same path there: rsync, a shared folder, sbcast";
+  if (digest.empty()) { return fmt::format("it cannot read {} ({})", printable(path), way); }
+  if (digest != sha256) {
+    return fmt::format("its {} has the SHA-256 {}, and the one here {} ({})", printable(path), digest, sha256,
+                       way);
+  }
+  if (!has_unsquashfs) {
+    return "it lacks unsquashfs, which unpacks workload.payload there (install squashfs-tools there)";
+  }
+  return "";
+}
+
+namespace {
+
+/// Unpacks the payload and looks whether this user can enter it: a program that is not there is the answer of
+/// a payload that was entered. unsquashfs ends with 2 where a device or an attribute could not be made.
+std::string payload_part(const StartScript& wanted) {
+  if (wanted.payload.empty()) { return ""; }
+  return fmt::format(
+      R"sh(echo "{digest}  -" > "$d/tmp/payload"
+sha256sum -c "$d/tmp/payload" < {path} >/dev/null 2>&1 9>&- || virtrain_fail {changed}
+why=$(env VIRTRAIN_BUNDLE="$d" unsquashfs -n -no-xattrs -d "$d{folder}" {path} 2>&1 >/dev/null 9>&-)
+case $? in 0|2) ;; *) virtrain_fail "unsquashfs could not unpack the payload: $why" ;; esac
+why=$("$d/bin/virtrain-payload" "$d{folder}" /.virtrain-none 2>&1 9>&-)
+[ $? = 127 ] || virtrain_fail "the payload cannot be entered there: $why"
+)sh",
+      fmt::arg("digest", wanted.payload_sha256), fmt::arg("path", shell_word(wanted.payload)),
+      fmt::arg("changed", shell_word("the payload " + wanted.payload + " is another file than it was")),
+      fmt::arg("folder", far_payload_folder));
+}
+
+}  // namespace
+
 std::string start_script(const StartScript& wanted) {
   // Descriptor 9 is open in this shell alone: when it is gone, in whichever way, the watcher's read ends. The
   // watcher opens its end while it still has that descriptor, so that it cannot wait for a writer.
@@ -237,7 +289,7 @@ head -c {bytes} 9>&- | gzip -dc 2>/dev/null 9>&- | tar -x -f - -C "$d" 2>/dev/nu
   virtrain_fail "the programs arrived with a wrong checksum, or did not fit in $d"
 mkdir "$d/tmp"
 cd "$d" || virtrain_fail "$d cannot be entered"
-why=$(env {environment} virtrain-agent --help 2>&1 >/dev/null 9>&-) || virtrain_fail "the agent does not run there: $why"
+{payload}why=$(env {environment} virtrain-agent --help 2>&1 >/dev/null 9>&-) || virtrain_fail "the agent does not run there: $why"
 echo {started} {nonce}
 env {environment} virtrain-agent --stdio --silence {silence} --folder "$d" 9>&-
 cd /
@@ -248,7 +300,7 @@ exit 0
       fmt::arg("clean", clean_function), fmt::arg("folder", shell_word(wanted.folder)),
       fmt::arg("failed", has_failed), fmt::arg("nonce", nonce), fmt::arg("gone", is_gone),
       fmt::arg("wants", wants_archive), fmt::arg("bytes", wanted.archive_bytes),
-      fmt::arg("digest", wanted.manifest_digest),
+      fmt::arg("digest", wanted.manifest_digest), fmt::arg("payload", payload_part(wanted)),
       fmt::arg("environment", "\"" + join(wanted.environment, "\" \"") + "\""),
       fmt::arg("started", has_started), fmt::arg("silence", wanted.silence_ms));
 }

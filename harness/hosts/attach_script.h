@@ -41,6 +41,7 @@ struct FarMachine {
 struct FarNeeds {
   std::vector<std::string> programs = {};  ///< the first words of commands
   std::int64_t gpus = 0;                   ///< that ranks of backend cuda train on
+  std::vector<std::string> payloads = {};  ///< paths of the images that commands run in
 };
 
 /// Lines that a shell's answer begins and ends with, and that nothing else prints.
@@ -58,6 +59,12 @@ std::string why_lacking(const FarMachine& machine, const FarNeeds& needs);
 /// Paths of the folders with that much room.
 std::vector<std::string> fit_folders(const FarMachine& machine, std::uint64_t needed_bytes);
 
+/// Has the image of a job's payload described: whether it lies there, by its bytes.
+std::string payload_script(const std::string& nonce, const std::string& path);
+/// Why commands cannot run in it there; empty: they can. `sha256` is of the image here.
+std::string why_no_payload(const std::vector<std::string>& lines, const std::string& path,
+                           const std::string& sha256);
+
 /// The words of the lines that a shell says while it starts the agent, each followed by the nonce, and maybe
 /// by more.
 inline constexpr const char* wants_archive = "virtrain-wants-archive";
@@ -71,10 +78,13 @@ struct StartScript {
   std::string manifest_digest;
   std::vector<std::string> environment;  ///< assignments
   std::int64_t silence_ms = 0;
+  std::string payload = {}, payload_sha256 = {};  ///< an image that lies there; empty: none
 };
-/// Takes the archive from its input into the folder, which must not exist, checks it, and becomes the agent's
-/// parent. Says `is_gone` when all of it has been removed, also after SIGKILL of the agent; a second process
-/// removes it after SIGKILL of the first.
+/// Below the folder: root file system of the payload.
+inline constexpr const char* far_payload_folder = "/payload";
+/// Takes the archive from its input into the folder, which must not exist, checks it, unpacks the payload
+/// next to it, and becomes the agent's parent. Says `is_gone` when all of it has been removed, also after
+/// SIGKILL of the agent; a second process removes it after SIGKILL of the first.
 std::string start_script(const StartScript& wanted);
 
 /// Ends what is left of an agent in the folder, and removes that. Says `is_gone`, or `has_failed`.

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -16,13 +17,17 @@
 #include <thread>
 #include <utility>
 
+#include "common/contains.h"
 #include "common/error.h"
+#include "common/files/file_hash.h"
 #include "common/system/log.h"
 #include "common/system/time.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/hosts/attach_script.h"
 #include "harness/hosts/launcher.h"
+#include "harness/scenario/payload_image.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
@@ -34,6 +39,8 @@ using std::chrono::seconds;
 constexpr seconds answer_deadline{30};
 /// Slower links than this are not for programs of tens of MB.
 constexpr std::uint64_t least_bytes_per_second = 128 << 10;
+/// Slower disks than this are not for payloads.
+constexpr std::uint64_t least_disk_bytes_per_second = 4 << 20;
 constexpr seconds end_deadline{20};
 /// The agent takes its coordinator for gone after this silence; longer than a coordinator waits for its
 /// database at most would leave a machine busy for long, so that such a wait may cost the trial.
@@ -51,6 +58,10 @@ std::string own_architecture() {
   utsname names{};
   ::uname(&names);
   return names.machine;
+}
+
+LocalPayload look_at_payload(const std::string& path) {
+  return {sha256_of_file(path), std::filesystem::file_size(path), unpacked_payload_bytes(path)};
 }
 
 /// A running launcher, with a shell at its other end.
@@ -104,9 +115,9 @@ class Shell {
   }
 
   /// Lines between begin_line() and end_line().
-  std::vector<std::string> answer() {
+  std::vector<std::string> answer(milliseconds deadline = answer_deadline) {
     constexpr std::size_t most_lines = 200;
-    const auto end = std::chrono::steady_clock::now() + answer_deadline;
+    const auto end = std::chrono::steady_clock::now() + deadline;
     std::vector<std::string> lines;
     bool has_begun = false;
     while (lines.size() < most_lines) {
@@ -247,7 +258,12 @@ class Attached final : public AttachedHost {
     cancelled_ = false;
     Shell shell(machine_, cancelled_);
     far_ = look(shell, 0);
-    std::call_once(run_->packed, [&] { run_->bundle = make_bundle(run.programs, run_->needs.libraries); });
+    std::call_once(run_->packed, [&] {
+      run_->bundle = make_bundle(run.programs, run_->needs.libraries);
+      for (const auto& [name, needs] : run_->needs.of_machine) {
+        for (const auto& path : needs.payloads) { run_->payloads.emplace(path, look_at_payload(path)); }
+      }
+    });
     if (run_->needs.mpirun && !run_->bundle.has_mpi) {
       throw Error(machine_.name + ": pack Open MPI", ErrorCode::host_unable,
                   "several ranks need the mpirun and orted of Open MPI 4, and this host has none that could "
@@ -274,10 +290,13 @@ class Attached final : public AttachedHost {
         facts.memory_bytes = planned.memory_bytes;
         facts.temporary_folder = folder_ + "/tmp";
         facts.cache_home = folder_ + "/cache";
-        // By their names: the agent's PATH leads to them.
+        // By their names: the agent's PATH leads to them. A command does not have that PATH.
         for (const auto& name : programs_) {
-          facts.programs[name] = std::filesystem::path(name).filename().string();
+          facts.programs[name] = name == payload_program ? folder_ + "/bin/" + name
+                                                         : std::filesystem::path(name).filename().string();
         }
+        payload_ = planned.payload;
+        if (!payload_.empty()) { facts.payload_folder = folder_ + far_payload_folder; }
         group.nodes.push_back(std::move(facts));
       }
     }
@@ -290,19 +309,26 @@ class Attached final : public AttachedHost {
     auto shell = std::make_unique<Shell>(machine_, cancelled_);
     far_ = look(*shell, needed_bytes());
     const auto& bundle = run_->bundle;
-    const StartScript script{shell->nonce(),
-                             folder_,
-                             bundle.archive.size(),
-                             bundle.manifest_digest,
-                             bundle_environment(folder_),
-                             silence_limit.count()};
+    StartScript script{shell->nonce(),
+                       folder_,
+                       bundle.archive.size(),
+                       bundle.manifest_digest,
+                       bundle_environment(folder_),
+                       silence_limit.count()};
+    seconds unpacking{0};
+    for (const auto& [path, local] : run_->payloads) {
+      if (payload_.empty() || local.sha256 != payload_) { continue; }
+      script.payload = path;
+      script.payload_sha256 = local.sha256;
+      unpacking = seconds((local.bytes + local.unpacked_bytes) / least_disk_bytes_per_second);
+    }
     is_started_ = true;
     try {
       shell->send(start_script(script), answer_deadline);
       const auto copying = seconds(static_cast<std::int64_t>(bundle.archive.size() / least_bytes_per_second));
       expect(*shell, wants_archive, answer_deadline);
       shell->send(bundle.archive, answer_deadline + copying);
-      expect(*shell, has_started, answer_deadline + copying);
+      expect(*shell, has_started, answer_deadline + copying + unpacking);
     } catch (const Error&) {
       said_last_ = shell->said();
       shell.reset();
@@ -364,7 +390,17 @@ class Attached final : public AttachedHost {
     return false;
   }
   void acquire(const std::vector<std::string>& /*resources*/) override {}
-  std::string take_payload(const std::string& /*path*/) override { throw not_ours("take a payload"); }
+  /// Nothing is copied: the image lies there. Empty where no node here runs in it.
+  std::string take_payload(const std::string& path) override {
+    if (!contains(needs_.payloads, path)) { return ""; }
+    const auto& local = run_->payloads.at(path);
+    Shell shell(machine_, cancelled_);
+    shell.send(payload_script(shell.nonce(), path), answer_deadline);
+    const auto reading = seconds(local.bytes / least_disk_bytes_per_second);
+    const auto why = why_no_payload(shell.answer(answer_deadline + reading), path, local.sha256);
+    if (!why.empty()) { throw Error(machine_.name + ": take the payload", ErrorCode::host_unable, why); }
+    return local.sha256;
+  }
   ImageFacts make_image(const ImageSpec& /*spec*/) override { throw not_ours("make an image"); }
   void keep_services_away(const std::vector<DeviceGrant>& /*grants*/) override {}
   std::size_t lend(const std::vector<DeviceGrant>& /*grants*/, const CardSettings& /*cards*/) override {
@@ -421,7 +457,14 @@ class Attached final : public AttachedHost {
   }
 
   /// The room that the programs take there, and what they write.
-  std::uint64_t needed_bytes() const { return run_->bundle.unpacked_bytes + working_bytes; }
+  std::uint64_t needed_bytes() const {
+    std::uint64_t of_payload = 0;
+    for (const auto& path : needs_.payloads) {
+      const auto found = run_->payloads.find(path);
+      if (found != run_->payloads.end()) { of_payload = std::max(of_payload, found->second.unpacked_bytes); }
+    }
+    return run_->bundle.unpacked_bytes + working_bytes + of_payload;
+  }
 
   static void expect(Shell& shell, const char* word, milliseconds deadline) {
     const auto said = shell.until({word, has_failed}, deadline);
@@ -458,6 +501,7 @@ class Attached final : public AttachedHost {
   std::vector<std::string> programs_;
   FarMachine far_;
   std::string folder_;
+  std::string payload_;  ///< of the planned node, by its SHA-256
   std::int64_t last_id_ = 0;
   std::unique_ptr<Shell> shell_;
   std::string said_last_;

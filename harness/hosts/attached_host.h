@@ -20,12 +20,20 @@ struct AttachedNeeds {
   std::vector<std::string> libraries = {};          ///< that our programs open when they run
 };
 
+/// An image of this machine's, which the others must have as well.
+struct LocalPayload {
+  std::string sha256;
+  std::uint64_t bytes = 0;           ///< of the image
+  std::uint64_t unpacked_bytes = 0;  ///< of the files in it
+};
+
 /// The things that the attached machines of a run have in common.
 struct AttachedRun {
   AttachedNeeds needs;
   std::string folder_name;  ///< of the programs on each of them; nobody can foresee it
   std::once_flag packed = {};
   TravelBundle bundle = {};
+  std::map<std::string, LocalPayload> payloads = {};  ///< that machines need, by their paths
 };
 
 /// A machine that somebody else made, as a host that makes one node: itself. Its launcher starts a shell

@@ -197,11 +197,14 @@ ByHost<std::map<std::string, std::string>> RunHosts::fingerprints() {
   return by_host;
 }
 
-std::string RunHosts::take_payload(const std::string& path) {
+std::string RunHosts::take_payload(const std::string& path, bool of_hosts) {
   const auto way = [&](const std::string& host) {
     return fmt::format("copy it there: rsync {} {}:{}, or put it on a shared folder, or sbcast it", path,
                        host, path);
   };
+  auto of_machines = of_attached([&](const Member&, Host& host) { return host.take_payload(path); });
+  std::erase(of_machines, "");  // runs nothing in it
+  if (!of_hosts) { return of_machines.empty() ? "" : of_machines.front(); }
   const auto digests = of_all([&](const Member& member, Host& host) {
     try {
       return host.take_payload(path);
@@ -215,6 +218,13 @@ std::string RunHosts::take_payload(const std::string& path) {
     throw Error("take the payload " + path, ErrorCode::host_unable,
                 fmt::format("{} has {} and {} has {} there ({})", hosts_[0].name, digests[0], hosts_[i].name,
                             digests[i], way(hosts_[i].name)));
+  }
+  for (const auto& digest : of_machines) {
+    if (digests.empty() || digest == digests.front()) { continue; }
+    throw Error(
+        "take the payload " + path, ErrorCode::host_unable,
+        fmt::format("the file has changed: attached machines have {}, and this host {} (run it again)",
+                    digest, digests.front()));
   }
   return digests.empty() ? "" : digests.front();
 }

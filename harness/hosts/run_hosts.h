@@ -47,8 +47,9 @@ class RunHosts {
   void end(bool stored);
   /// With several, what each had of the network between them when the run began is among its facts.
   ByHost<std::map<std::string, std::string>> fingerprints();
-  /// Throws Error(host_unable) where a host lacks the file, or has another than the first; the SHA-256.
-  std::string take_payload(const std::string& path);
+  /// Throws Error(host_unable) where a host or an attached machine that needs it lacks the file, or has
+  /// another than the first; the SHA-256. `of_hosts`: hosts need it, and not attached machines alone.
+  std::string take_payload(const std::string& path, bool of_hosts);
   /// Throws Error(host_unable) where hosts run VMs in different ways.
   vmctl::ImageFacts make_image(const vmctl::ImageSpec& spec);
   /// From any thread, as vmctl::Host::cancel().

@@ -125,6 +125,10 @@ TravelBundle make_bundle(const std::vector<std::string>& programs,
   }
   std::vector<fs::path> linked;
   for (const auto& [name, program] : files) {
+    if (name == vmctl::payload_program) {  // static
+      link_file(program, folder.path() / "bin" / name);
+      continue;
+    }
     linked.push_back(program);
     link_file(program, folder.path() / "libexec" / name);
   }
@@ -151,6 +155,7 @@ TravelBundle make_bundle(const std::vector<std::string>& programs,
   if (found.loader.empty()) {
     throw Error(packing, ErrorCode::host_unable, "the programs of this build name no loader");
   }
+  files.erase(vmctl::payload_program);
   for (const auto& [name, program] : files) {
     write_file_atomically(folder.path() / "bin" / name, wrapper(found.loader, name), 0755);
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "common/contains.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 
@@ -18,7 +19,7 @@ std::vector<std::string> needed_programs(const Scenario& scenario, const Plan& p
   for (const auto& placement : plan.placements) {
     for (const auto& tenant : placement.tenants) {
       if (tenant.runs_job()) {
-        if (!tenant.workload.job->payload.empty()) { names.insert(payload_program); }
+        if (!tenant.workload.job->payload.empty()) { names.insert(vmctl::payload_program); }
         continue;
       }
       if (!tenant.neighbour) {
@@ -42,7 +43,9 @@ AttachedNeeds needs_of_machines(const Plan& plan) {
       const bool in_first = job && job->launch == JobLaunch::once;
       for (std::size_t n = 0; n < (in_first ? 1 : tenant.nodes.size()); ++n) {
         auto& own = needs.of_machine[tenant.nodes[n].host];
-        if (job) { add_once(own.programs, job_words(tenant).front()); }
+        const auto payload = payload_of(tenant);
+        if (!payload.empty()) { add_once(own.payloads, payload); }
+        if (job && payload.empty()) { add_once(own.programs, job_words(tenant).front()); }
         if (!job && tenant.workload.backend == Backend::cuda) {
           own.gpus = std::max(own.gpus, tenant.gpus_per_node);
         }

@@ -12,7 +12,6 @@ namespace virtrain::harness {
 inline constexpr const char* probe_program = "virtrain-probe";
 inline constexpr const char* stress_program = "virtrain-stress";
 inline constexpr const char* canary_program = "virtrain-canary";
-inline constexpr const char* payload_program = "virtrain-payload";
 /// "virtrain-resnet50-cuda"
 std::string trainer_name(Backend backend);
 

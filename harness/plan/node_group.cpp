@@ -23,10 +23,13 @@ vmctl::NodeKind node_kind(const std::string& base) {
                               : vmctl::NodeKind::slice;
 }
 
-std::set<std::string> payload_paths(const Plan& plan) {
-  std::set<std::string> paths;
+std::map<std::string, bool> payload_paths(const Plan& plan) {
+  std::map<std::string, bool> paths;
   for (const auto& placement : plan.placements) {
-    for (const auto& tenant : placement.tenants) { paths.insert(payload_of(tenant)); }
+    for (const auto& tenant : placement.tenants) {
+      auto& of_hosts = paths[payload_of(tenant)];
+      of_hosts = of_hosts || !placement.is_attached;
+    }
   }
   paths.erase("");
   return paths;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -24,8 +23,9 @@ vmctl::NodeKind node_kind(const std::string& base);
 /// SHA-256 of payloads, by their paths.
 using PayloadDigests = std::map<std::string, std::string>;
 
-/// Paths of the payloads that jobs of the plan run in.
-std::set<std::string> payload_paths(const Plan& plan);
+/// Paths of the payloads that jobs of the plan run in; true: in nodes of hosts, and not of attached machines
+/// alone.
+std::map<std::string, bool> payload_paths(const Plan& plan);
 
 /// The nodes that the host makes of a placement in an arm.
 vmctl::NodeGroupSpec node_group(const Placement& placement, const std::string& base,

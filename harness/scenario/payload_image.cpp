@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -13,6 +15,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 #include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
@@ -179,6 +182,22 @@ std::string payload_refusal(const fs::path& image, const std::string& program) {
     return "cannot be looked into: unsquashfs is not installed (apt-get install squashfs-tools)";
   }
   return refusal_of_program(Image(image), program);
+}
+
+std::uint64_t unpacked_payload_bytes(const fs::path& image) {
+  CommandOptions options;
+  options.deadline = std::chrono::minutes(10);
+  options.max_output_bytes = std::size_t{256} << 20;
+  std::uint64_t bytes = 0;
+  // "-rw-r--r-- 0/0  5120 2024-01-01 00:00 squashfs-root/usr/bin/python3"
+  for (const auto& line : split(run_checked({"unsquashfs", "-lln", image.string()}, options).out, '\n')) {
+    if (!line.starts_with('-')) { continue; }
+    constexpr std::size_t size_at = 2;
+    const auto words = virtrain::words_of(line);
+    const auto size = words.size() > size_at ? parse_integer(words[size_at]) : std::nullopt;
+    bytes += static_cast<std::uint64_t>(std::max<std::int64_t>(0, size.value_or(0)));
+  }
+  return bytes;
 }
 
 }  // namespace virtrain::harness

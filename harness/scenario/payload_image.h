@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -24,5 +25,8 @@ bool is_sif(std::string_view bytes);
 /// Why a job whose command begins with `program` cannot run in the image: it is none, it lacks the program,
 /// the program is for another machine; empty: it can. Looks with unsquashfs.
 std::string payload_refusal(const std::filesystem::path& image, const std::string& program);
+
+/// The bytes of all files in the image, as they are once it is unpacked. Looks with unsquashfs.
+std::uint64_t unpacked_payload_bytes(const std::filesystem::path& image);
 
 }  // namespace virtrain::harness

@@ -16,6 +16,7 @@
 #include "harness/trial/node_setup.h"
 #include "harness/trial/together.h"
 #include "harness/trial/trial_records.h"
+#include "vmctl/api/payload.h"
 
 namespace virtrain::harness {
 namespace {
@@ -58,9 +59,11 @@ constexpr int first_rendezvous_port = 29'500;
 /// libraries.
 std::vector<std::string> entry_of(const LiveNode& node) {
   const auto& made = node.made;
-  if (node.machine) { return outside_bundle(); }
-  if (made.payload_folder.empty()) { return {}; }
-  return {made.programs.at(payload_program), made.payload_folder};
+  auto words = node.machine ? outside_bundle() : std::vector<std::string>();
+  if (!made.payload_folder.empty()) {
+    words.insert(words.end(), {made.programs.at(vmctl::payload_program), made.payload_folder});
+  }
+  return words;
 }
 
 std::string words_of_figure(const JobFigure& figure, const std::string& unit) {

@@ -3,6 +3,7 @@
 train, and no file stays there, also where one end is killed."""
 
 import contextlib
+import hashlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -29,22 +31,33 @@ case $PATH in *virtrain-*) exit 8 ;; esac
 i=0
 while [ $i -lt 15 ]; do sleep 0.1; i=$((i + 1)); echo "$OMPI_COMM_WORLD_RANK$PET_NODE_RANK steps/s: 10"; done
 """
+# Sees the payload's files and no others, and cannot change them.
+IN_PAYLOAD = """
+[ -e /in-payload ] && [ ! -e /var ] && [ -e /proc/self/exe ] || exit 9
+( : > /new ) 2>/dev/null && exit 8
+( : > "$TMPDIR/new" ) || exit 7
+""" + JOB
 DAEMON = "4242"  # seconds that one sleeps
 RIG = None
 BOX = None
+PAYLOAD = None  # a squashfs image, at one path on all machines
 
 
 def setUpModule():
-    global RIG, BOX
+    global RIG, BOX, PAYLOAD
     if shutil.which("busybox") is None:
         raise unittest.SkipTest("busybox-static is not installed")
     RIG = unittest.enterModuleContext(rigs.Rig(2))
     for host in RIG.hosts:
-        host.sh("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", "/tmp")
+        for folder in ("/tmp", "/dev/shm"):
+            host.sh("mount", "-t", "tmpfs", "-o", "mode=1777", "tmpfs", folder)
         own = host.folder / "machine-id"
         own.write_text(f"{host.number:032x}\n")
         host.sh("mount", "--bind", own, "/etc/machine-id")
     BOX = make_box(RIG.folder / "box")
+    shared = pathlib.Path(unittest.enterModuleContext(tempfile.TemporaryDirectory(dir="/var/tmp")))
+    shared.chmod(0o755)
+    PAYLOAD = make_payload(shared)
 
 
 def make_box(box):
@@ -64,14 +77,34 @@ def make_box(box):
     return box
 
 
+def make_payload(folder):
+    """A root folder of busybox's in a squashfs image."""
+    root = folder / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "in-payload").touch()
+    shutil.copy(shutil.which("busybox"), root / "bin/busybox")
+    for name in ("sh", "sleep", "cat"):
+        (root / "bin" / name).symlink_to("busybox")
+    image = folder / "env.sqfs"
+    subprocess.run([BUILD / "virtrain", "payload", "make", root, "-o", image], check=True, capture_output=True)
+    return image
+
+
+def in_payload(file, arms, command, **more):
+    path = job(file, arms, command, **more)
+    text = json.loads(path.read_text())
+    text["workload"]["payload"] = str(PAYLOAD)
+    path.write_text(json.dumps(text))
+    return path
+
+
 def files(host=None):
     """All paths where something could be left."""
     places = ["/tmp", "/run", "/dev/shm", "/var/tmp"]
     if host is None:
         return set(RIG.coordinator.sh("find", BOX, "-path", BOX / "proc", "-prune", "-o", "-print").splitlines())
     found = host.sh("find", *places, "-path", RIG.folder, "-prune", "-o", "-print").splitlines()
-    others = ("/run/virtrain", "/dev/shm/virtrain-test-")  # tests that run at the same time have the latter
-    return {path for path in found if "/.virtrain-" not in path and not path.startswith(others)}
+    return {path for path in found if "/.virtrain-" not in path and not path.startswith("/run/virtrain")}
 
 
 def processes(host):
@@ -197,6 +230,55 @@ class Attach(unittest.TestCase):
                 self.assertEqual(unit, "steps/s")
                 self.assertAlmostEqual(throughput, figure, delta=0.1)
 
+    def test_a_job_in_the_same_payload_here_and_there(self):
+        arms = [{"name": "cloud", "attach": [machine("gpu-a")]}, "bare_metal"]
+        done = virtrain("payload.db", "run", in_payload("payload.yaml", arms, ["sh", "-c", IN_PAYLOAD]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([row[:3] for row in trials("payload.db")], [("cloud", "finished", 1), ("bare_metal", "finished", 1)], trials("payload.db"))
+        with contextlib.closing(sqlite3.connect(RIG.folder / "payload.db")) as db:
+            told = db.execute("select arm, value from v_fact where key = 'payload_sha256'").fetchall()
+        digest = hashlib.sha256(PAYLOAD.read_bytes()).hexdigest()
+        self.assertEqual(set(told), {("cloud", digest), ("bare_metal", digest)})
+
+    def test_a_payload_goes_with_an_agent_or_a_coordinator_that_is_killed(self):
+        host = RIG.host("gpu-a")
+        arms = [{"name": "cloud", "attach": [machine("gpu-a")]}]
+        path = in_payload("killed.yaml", arms, ["sh", "-c", f"sleep {DAEMON}"], pairs=2)
+        with running("killed-payload.db", "run", path) as run:
+            rigs.wait_for(lambda: in_job(host), "the first job runs", 40)
+            os.kill(host_agent(host), signal.SIGKILL)
+            rigs.wait_for(lambda: len(trials("killed-payload.db")) == 2 and in_job(host), "the second job runs", 60)
+            for pid in RIG.coordinator.pids_of("virtrain"):
+                os.kill(pid, signal.SIGKILL)
+            run.communicate()
+
+    def test_a_payload_that_a_machine_lacks(self):
+        box = [{"name": "box", "attach": [{"launcher": ["chroot", str(BOX)]}]}]
+        there = BOX / str(PAYLOAD).lstrip("/")
+        other = RIG.folder / "other.sqfs"
+        other.write_bytes(b"other")
+        other.chmod(0o644)
+        path = in_payload("none.yaml", box, ["sh", "-c", JOB])
+        done = virtrain("none.db", "run", path)
+        self.assertEqual(done.returncode, UNABLE, done.stderr)
+        self.assertIn(f"box:1: take the payload: it cannot read {PAYLOAD} (copy the file", done.stderr)
+        there.parent.mkdir(parents=True)
+        try:
+            shutil.copy(PAYLOAD, there)
+            done = virtrain("none.db", "run", path)
+            self.assertEqual(done.returncode, UNABLE, done.stderr)
+            self.assertIn("it lacks unsquashfs", done.stderr)
+        finally:
+            shutil.rmtree(BOX / "var")
+        RIG.host("gpu-b").sh("mount", "--bind", other, PAYLOAD)
+        try:
+            done = virtrain("none.db", "run", in_payload("none.yaml", [{"name": "cloud", "attach": [machine("gpu-b")]}], ["sh", "-c", JOB]))
+        finally:
+            RIG.host("gpu-b").sh("umount", PAYLOAD)
+        self.assertEqual(done.returncode, UNABLE, done.stderr)
+        self.assertRegex(done.stderr, "cloud:1: take the payload: its .* has the SHA-256 .*, and the one here")
+        self.assertFalse((RIG.folder / "none.db").exists() and trials("none.db"))
+
     def test_jobs_that_never_end_or_leave_the_agent(self):
         arms = [{"name": "cloud", "attach": [machine("gpu-a")]}]
         escapes = f"env -i setsid sleep {DAEMON} >/dev/null 2>&1 &"
@@ -298,6 +380,10 @@ def is_running(database, number):
                               " from trial t order by t.id").fetchall()
             return len(rows) == number and rows[-1][0] == "running" and rows[-1][1] > 0
     return False
+
+
+def in_job(host):
+    return any(" ".join(rigs.command_of(pid)).split() in (["sleep", DAEMON], ["sh", "-c", "sleep", DAEMON]) for pid in host.processes())
 
 
 def host_agent(host):

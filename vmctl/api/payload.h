@@ -9,6 +9,8 @@ namespace virtrain::vmctl {
 
 /// Environment of guests and slices, and of jobs in a payload behind its own folders.
 inline constexpr const char* node_path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Enters one: "virtrain-payload FOLDER COMMAND...". Static.
+inline constexpr const char* payload_program = "virtrain-payload";
 /// In a payload: folders of its programs, as PATH has them.
 inline constexpr const char* payload_path_file = "/.virtrain-path";
 

@@ -183,7 +183,7 @@ void print_plan(const PlanArguments& arguments, Cli& cli) {
   std::vector<PlannedDomain> domains;
   if (arguments.xml) {
     PayloadDigests payloads;
-    for (const auto& path : payload_paths(plan)) { payloads[path] = sha256_of_file(path); }
+    for (const auto& [path, of_hosts] : payload_paths(plan)) { payloads[path] = sha256_of_file(path); }
     domains = planned_domains(plan, payloads, [&](auto group, auto tenant, auto node, auto number) {
       const auto& name = group.tenants[tenant][node].host;
       const auto at = std::ranges::find(rooms, name, &PlanHost::name) - rooms.begin();

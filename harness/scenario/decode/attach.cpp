@@ -68,13 +68,6 @@ void check_case(const Case& wanted, const Arm& arm, const YAML::Mark& mark, Diag
                     arm.name, counted(machines, "machine"), excerpt(wanted.name), counted(nodes, "node"));
   }
   for (const auto& tenant : wanted.tenants) {
-    if (tenant.workload.job && !tenant.workload.job->payload.empty()) {
-      diagnostics.add(mark,
-                      "arm {} attaches machines, where nobody may mount a payload (case {}: remove "
-                      "workload.payload, and install there what the command needs)",
-                      arm.name, excerpt(wanted.name));
-      return;
-    }
     if (!vmctl::limits_text(tenant.limits).empty()) {
       diagnostics.add(mark,
                       "arm {} attaches machines, whose nodes cannot be limited (case {}: remove limits)",

@@ -114,6 +114,23 @@ TEST_CASE("a command of the machine's own finds no part of a bundle") {
   CHECK(run_command(words, options).out == "/usr/bin:/bin a b\n");
 }
 
+TEST_CASE("the image of a payload is found on a machine by its path and its bytes") {
+  const TemporaryFolder folder;
+  const auto image = (folder.path / "it's env.sqfs").string();
+  const auto refusal = [&](const std::string& path, const std::string& wanted) {
+    return why_no_payload(split(sh(payload_script("n1", path)).out, '\n'), path, wanted);
+  };
+  // Of "abc", as FIPS 180-2 has it.
+  const std::string digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  CHECK_THAT(refusal(image, digest),
+             Contains("it cannot read") && Contains("rsync, a shared folder, sbcast"));
+  std::ofstream(image) << "abc";
+  CHECK(refusal(image, digest) == "");
+  CHECK_THAT(refusal(image, std::string(64, '0')), Contains("env.sqfs has the SHA-256 ba7816bf"));
+  CHECK_THAT(why_no_payload({"sha256 " + digest + "  -"}, image, digest),
+             Contains("it lacks unsquashfs") && Contains("squashfs-tools"));
+}
+
 TEST_CASE("bytes that do not arrive whole leave nothing, and a clean-up ends what is left") {
   const TemporaryFolder above;
   const auto folder = (above.path / "virtrain-1").string();

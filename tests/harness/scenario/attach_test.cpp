@@ -2,9 +2,12 @@
 
 #include "harness/scenario/decode/attach.h"
 
+#include <map>
+
 #include "common/error.h"
 #include "harness/job/programs.h"
 #include "harness/plan/host_shares.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
 #include "tests/harness/scenario/small_scenario.h"
@@ -102,12 +105,19 @@ TEST_CASE("a command runs on attached machines, which must have its first word")
   const auto once = needs_of_machines(make_plan(decode_scenario(text, "s.yaml"), two_cores(), false));
   CHECK_FALSE(once.of_machine.contains("a:2"));
   text.replace(text.find("launch: once"), 12, "launch: once\n  payload: env.sqfs");
-  try {
-    decode_scenario(text, "s.yaml");
-    FAIL("accepted");
-  } catch (const Error& error) {
-    CHECK_THAT(error.message(), Contains("s.yaml:9:") && Contains("nobody may mount a payload"));
-  }
+  CHECK_THROWS_WITH(decode_scenario(text, "s.yaml"), Contains("env.sqfs") && Contains("cannot be read"));
+}
+
+TEST_CASE("attached machines need a job's payload in place of its program") {
+  auto plan = make_plan(decode_scenario(command_on_machines, "s.yaml"), two_cores(), false);
+  for (auto& placement : plan.placements) { placement.tenants[0].workload.job->payload = "/srv/env.sqfs"; }
+  const auto needs = needs_of_machines(plan).of_machine.at("a:1");
+  CHECK(needs.payloads == std::vector<std::string>{"/srv/env.sqfs"});
+  CHECK(needs.programs.empty());
+  CHECK(payload_paths(plan) == std::map<std::string, bool>{{"/srv/env.sqfs", false}});
+  plan.placements.push_back(plan.placements.front());
+  plan.placements.back().is_attached = false;
+  CHECK(payload_paths(plan) == std::map<std::string, bool>{{"/srv/env.sqfs", true}});
 }
 
 TEST_CASE("machines have GPUs of their own where all arms attach") {
