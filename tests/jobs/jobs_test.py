@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""jobs_test.py slices | gpt | vm | payload | nccl | torchvision | tf_cnn_benchmarks | tf_cnn_two_nodes
+"""jobs_test.py slices | gpt | vm | payload | nccl | torchvision | tf_cnn_benchmarks | tf_cnn_two_nodes |
+payload_gpt | payload_torchvision | payload_tf_cnn
 Commands of the user's own (docs/jobs.md) on this host: under mpirun over two slices, a small GPT under torchrun on one
 slice and on two, and the same bytes in a VM and a slice. And a Python of its own in a payload. Needs root."""
 
@@ -7,6 +8,7 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -87,10 +89,14 @@ def slices():
     check(run(scenario), "steps/s", 30, 40)
 
 
+# Debian 12's PyTorch does not start with its Python where neither stream is redirected. Standard output stays what it is.
+DEBIANS_TORCHRUN = {"PET_REDIRECTS": "2", "PET_TEE": "2"}
+
+
 def with_debians_python(name):
-    """A shipped scenario of torchrun. Debian 12's PyTorch takes no other value of --redirects with its Python."""
+    """A shipped scenario of torchrun, for Debian 12's PyTorch."""
     text = (SOURCE / f"scenarios/jobs/{name}.yaml").read_text(encoding="utf-8")
-    return text.replace("- python3\n", "- /usr/bin/python3\n"), ("--set", "workload.env={PET_REDIRECTS: '0:1', PET_TEE: '0:1'}")
+    return text.replace("- python3\n", "- /usr/bin/python3\n"), ("--set", f"workload.env={json.dumps(DEBIANS_TORCHRUN)}")
 
 
 def gpt():
@@ -173,6 +179,63 @@ def tf_cnn_two_nodes():
     check(run(scenario), "images/s", 0.1, 1e6, "images_per_second")
 
 
+def in_payload(scenario, environment, unit, key):
+    """A job in one payload made of this environment, in a VM and in a slice: the same bytes in both."""
+    if not os.path.exists("/dev/loop-control"):
+        print("skipped: there are no loop devices")
+        sys.exit(SKIPPED)
+    with tempfile.TemporaryDirectory(prefix="payload-", dir=BUILD) as folder:
+        image = pathlib.Path(folder) / "env.sqfs"
+        subprocess.run([BUILD / "virtrain", "payload", "make", environment(folder), "-o", image], check=True)
+        digest = hashlib.sha256(image.read_bytes()).hexdigest()
+        scenario["workload"]["payload"] = str(image)
+        scenario.update(pairs=1, arms=["vm", "bare_metal"], trial_timeout="20m", cases=[{"name": "one", "tenants": [{"nodes": 1}]}])
+        scenario["guest"] = {"vcpus": 1, "memory": "3GiB"}
+        facts = []
+        trials = run(scenario, facts=facts)
+    assert sorted(trial["arm"] for trial in trials) == ["bare_metal", "vm"], trials
+    check(trials, unit, 1e-3, 1e9, key)
+    assert set(facts) == {("bare_metal", digest), ("vm", digest)}, facts
+    for trial in trials:
+        print(f"{trial['arm']}: {trial[key]:.4g} {unit}, virtualization {trial['virtualization']}, payload {digest}")
+
+
+def torch_environment(folder):
+    """A virtual environment that sees Debian's PyTorch."""
+    venv = pathlib.Path(folder) / "venv"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", "--system-site-packages", venv], check=True)
+    return venv
+
+
+def torch_in_payload(name, unit, key, **less):
+    installed("/usr/bin/python3", "torch", "torchvision")
+    scenario = yaml.safe_load((SOURCE / f"scenarios/jobs/{name}.yaml").read_text(encoding="utf-8"))
+    scenario["workload"].update(env=DEBIANS_TORCHRUN, **less)
+    in_payload(scenario, torch_environment, unit, key)
+
+
+def payload_gpt():
+    torch_in_payload("gpt-torchrun", "tokens/s", "throughput", steps=24, batch_size=2)
+
+
+def payload_torchvision():
+    torch_in_payload("torchvision-torchrun", "images/s", "images_per_second", steps=8, batch_size=1, image_size=64)
+
+
+def payload_tf_cnn():
+    scenario = with_tensorflow()
+    python, script = tensorflow()
+    scenario["workload"].update(steps=5, batch_size=1)
+
+    def environment(folder):
+        venv = pathlib.Path(folder) / "venv"
+        subprocess.run(["cp", "-al", python.parents[1], venv], check=True)
+        shutil.copytree(script.parent, venv / "benchmark")
+        scenario["workload"]["command"][:2] = ["python", str(venv / "benchmark" / script.name)]
+        return venv
+    in_payload(scenario, environment, "images/s", "images_per_second")
+
+
 def nccl():
     """The output of nccl-tests, by a stand-in that prints it: rows of two ranks, of which the largest decides."""
     scenario = sleeper(cases=[{"name": "two", "tenants": [{"nodes": 2}]}], arms=["bare_metal"], oversubscribe=True)
@@ -229,4 +292,4 @@ if os.geteuid() != 0:
     print("skipped: needs root")
     sys.exit(SKIPPED)
 {"slices": slices, "gpt": gpt, "vm": vm, "payload": payload, "nccl": nccl, "torchvision": torchvision, "tf_cnn_benchmarks": tf_cnn_benchmarks,
- "tf_cnn_two_nodes": tf_cnn_two_nodes}[sys.argv[1]]()
+ "tf_cnn_two_nodes": tf_cnn_two_nodes, "payload_gpt": payload_gpt, "payload_torchvision": payload_torchvision, "payload_tf_cnn": payload_tf_cnn}[sys.argv[1]]()
