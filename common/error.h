@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -48,5 +49,13 @@ class Error : public std::runtime_error {
 
 /// Error with code io from errno, as "operation: strerror(errno)".
 Error errno_error(std::string operation, int errno_value);
+
+/// Asked by what may take minutes: whether it shall end instead. Empty: never.
+using Cancelled = std::function<bool()>;
+
+/// Throws Error(interrupted) if it shall.
+inline void end_if(const Cancelled& cancelled, const std::string& operation) {
+  if (cancelled && cancelled()) { throw Error(operation, ErrorCode::interrupted, "stopped on request"); }
+}
 
 }  // namespace virtrain

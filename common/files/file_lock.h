@@ -3,7 +3,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 
 namespace virtrain {

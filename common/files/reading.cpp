@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "common/files/given_descriptors.h"
+#include "common/files/unique_fd.h"
 #include "common/text/text.h"
 
 namespace virtrain {

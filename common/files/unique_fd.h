@@ -2,6 +2,9 @@
 
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <optional>
+#include <string>
 #include <utility>
 
 namespace virtrain {
@@ -44,5 +47,16 @@ Pipe make_pipe();
 
 /// Waits until there is something to read (or the other end is gone). False: not before the deadline.
 bool becomes_readable(int fd, std::chrono::milliseconds deadline);
+
+/// Keeps descriptors that a caller left open for this process, such as the lock of a schedule, from its
+/// children: a daemon that stays would hold them for ever. Call it before anything else is opened.
+void keep_given_descriptors();
+/// The N of /dev/fd/N and /proc/self/fd/N, and of the names of standard streams in /dev.
+std::optional<int> named_descriptor(const std::filesystem::path& file);
+/// Whether the caller gave it: a standard stream, or open when keep_given_descriptors() was called.
+bool was_given(int descriptor);
+
+/// A stream to whoever listens at that path. Throws Error(io) with the operation and errno's words.
+UniqueFd connect_to_local_socket(const std::string& path, const std::string& operation);
 
 }  // namespace virtrain

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <pwd.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <system_error>
 
 #include "common/error.h"
 #include "common/files/open_folder.h"
@@ -116,6 +118,23 @@ void make_own_folder(const fs::path& folder, unsigned mode) {
       ::chmod(fmt::format("/proc/self/fd/{}", fd.get()).c_str(), wanted) != 0) {
     throw errno_error(operation, errno);
   }
+}
+
+std::filesystem::path temporary_folder() {
+  std::error_code none;
+  auto folder = std::filesystem::temp_directory_path(none);
+  return none ? "/tmp" : folder;
+}
+
+PrivateFolder::PrivateFolder(const std::string& operation, const std::filesystem::path& above) {
+  auto name = (above / ".virtrain-XXXXXX").string();
+  if (::mkdtemp(name.data()) == nullptr) { throw errno_error(operation, errno); }
+  path_ = name;
+}
+
+PrivateFolder::~PrivateFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
 }
 
 }  // namespace virtrain

@@ -6,6 +6,7 @@
 #include "common/enum_text.h"
 
 // How a check of a host, or of a trial, ends.
+
 namespace virtrain {
 
 /// Consequence of a failed check: it cannot run; figures do not count; figures may suffer; worth knowing.
@@ -52,5 +53,9 @@ inline Finding not_judged(const CheckRow& row, const std::string& when) {
 inline bool blocks(const Finding& finding) {
   return finding.severity == Severity::blocks && finding.status == CheckStatus::failed;
 }
+
+/// Result of a leak search. `not_found` means that it found its planted canary in the same session and
+/// nothing else; without that the result is `inconclusive`.
+VIRTRAIN_ENUM_CLASS(LeakResult, not_found, leak, inconclusive, not_possible)
 
 }  // namespace virtrain

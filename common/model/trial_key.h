@@ -9,7 +9,17 @@
 #include <vector>
 
 // The key of a trial beside its pair: fields. Names are printed from them, and nothing takes a name apart.
+
 namespace virtrain {
+
+// The arms that every scenario may name; others are variants of these.
+
+inline constexpr const char* arm_bare_metal = "bare_metal";
+inline constexpr const char* arm_vm = "vm";
+inline constexpr const char* arm_bare_metal_shared = "bare_metal_shared";
+
+/// The base of arms whose machines exist already.
+inline constexpr const char* arm_attach = "attach";
 
 /// A point of a sweep: keys of the scenario with their values, in the order of the file.
 struct SweptPoint {

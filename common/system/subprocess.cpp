@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <string>
 #include <thread>
 
 #include "common/error.h"
@@ -159,6 +160,21 @@ CommandResult run_cancellable(const std::vector<std::string>& argv, CommandOptio
     end_if(cancelled, operation);
     throw;
   }
+}
+
+namespace fs = std::filesystem;
+
+fs::path sibling_program(std::string_view name) {
+  std::error_code failed;
+  const auto here = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  // Beside us (a build tree), or where `cmake --install` puts helpers, and what users start.
+  for (const auto& candidate :
+       {here / name, here / "../libexec/virtrain" / name, here / "../../bin" / name}) {
+    if (fs::exists(candidate)) { return candidate.lexically_normal(); }
+  }
+  throw Error(
+      "find " + std::string(name), ErrorCode::not_found,
+      "it should lie in " + here.string() + " or ../libexec/virtrain; build all targets or reinstall");
 }
 
 }  // namespace virtrain

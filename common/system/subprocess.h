@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 
 namespace virtrain {
 
@@ -57,5 +57,16 @@ CommandResult run_cancellable(const std::vector<std::string>& argv, CommandOptio
 /// A pipe or socket whose reader has gone shall be an error of the write (EPIPE), not the end of this
 /// process.
 void ignore_broken_pipes();
+
+/// A program that ships with virtrain: beside this executable, else in ../libexec/virtrain. Throws
+/// Error(not_found).
+std::filesystem::path sibling_program(std::string_view name);
+
+/// Whether a process that waits for a child in its process group passes this signal on to it. A terminal's
+/// Ctrl-C has reached the child already; the terminal's end (SIGHUP) is told to the first process of a
+/// session alone.
+inline bool is_passed_on(const siginfo_t& signal) {
+  return signal.si_signo == SIGHUP || signal.si_code != SI_KERNEL;
+}
 
 }  // namespace virtrain

@@ -14,7 +14,6 @@
 #include "common/text/units.h"
 
 namespace virtrain {
-
 namespace {
 
 constexpr std::int64_t most_cpus = 65536;

@@ -10,7 +10,6 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
-#include "common/text/unicode.h"
 
 namespace virtrain {
 namespace {

@@ -12,7 +12,6 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
-#include "common/system/local_socket.h"
 #include "common/text/text.h"
 #include "harness/agent/messages.h"
 #include "harness/agent/rsh_socket.h"

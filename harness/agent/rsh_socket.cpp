@@ -14,7 +14,7 @@
 #include <filesystem>
 
 #include "common/error.h"
-#include "common/files/private_folder.h"
+#include "common/files/user_folders.h"
 #include "harness/agent/child_process.h"
 
 namespace virtrain::harness {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "common/files/reading.h"
-#include "common/system/memory_limit.h"
+#include "common/system/cgroups.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

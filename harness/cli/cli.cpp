@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/files/given_descriptors.h"
+#include "common/files/unique_fd.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
-#include "common/system/passed_signal.h"
+#include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/wrap.h"

@@ -6,8 +6,8 @@
 #include <iostream>
 
 #include "common/error.h"
+#include "common/files/new_file.h"
 #include "common/files/open_folder.h"
-#include "common/files/output_file.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"
 #include "results/store/store.h"

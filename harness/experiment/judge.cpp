@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "common/model/leak.h"
+#include "common/model/check.h"
 #include "common/system/log.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/comparison/verdict.h"

@@ -13,7 +13,6 @@
 
 #include "common/error.h"
 #include "common/system/log.h"
-#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"

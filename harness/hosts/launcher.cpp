@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "common/error.h"
-#include "common/system/local_socket.h"
+#include "common/files/unique_fd.h"
 #include "common/system/log.h"
-#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/model/workload.h"
 #include "harness/scenario/attached_machine.h"
 #include "harness/scenario/host_list.h"

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "harness/schedule/messages.h"
 
 namespace virtrain::harness {

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 
 namespace virtrain::harness {
 

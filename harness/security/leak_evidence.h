@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/model/leak.h"
+#include "common/model/check.h"
 #include "results/store/records.h"
 
 namespace virtrain::harness {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"

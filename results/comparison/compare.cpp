@@ -11,7 +11,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "common/error.h"
-#include "common/text/calendar.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
+#include "common/text/units.h"
 
 namespace virtrain::results {
 namespace {

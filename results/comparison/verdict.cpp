@@ -7,7 +7,7 @@
 #include <limits>
 #include <set>
 
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/comparison/compare.h"

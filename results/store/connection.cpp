@@ -11,7 +11,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "results/store/canonical_json.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 
 namespace virtrain::results {
 namespace {

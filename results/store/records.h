@@ -8,8 +8,15 @@
 #include <optional>
 #include <string>
 
-#include "common/model/status.h"
+#include "common/enum_text.h"
 #include "common/model/trial_key.h"
+
+namespace virtrain {
+
+/// State of an experiment and of a trial.
+VIRTRAIN_ENUM_CLASS(Status, running, finished, failed, interrupted)
+
+}  // namespace virtrain
 
 namespace virtrain::results {
 

@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "common/model/leak.h"
+#include "common/model/check.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 

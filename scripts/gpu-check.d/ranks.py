@@ -9,7 +9,7 @@ import trainer
 from correctness import rows_of
 from session import FAILED, OK
 
-# Shard k of the data is the k-th micro-batch over all ranks (workloads/resnet50/initialize.h), so two ranks see what one
+# Shard k of the data is the k-th micro-batch over all ranks (workloads/resnet50/model.h), so two ranks see what one
 # sees that accumulates twice. One level of fusion alone: one rank would wait while the other times several. With this gamma
 # rounding does not grow from step to step.
 FLAGS = ["--image_size=64", "--batch_size=16", "--num_batches=3", "--num_warmup_batches=0", "--steady_seconds=0",

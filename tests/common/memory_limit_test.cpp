@@ -1,4 +1,3 @@
-#include "common/system/memory_limit.h"
 
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -8,7 +8,6 @@
 
 #include "common/error.h"
 #include "common/files/new_file.h"
-#include "common/files/output_file.h"
 #include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/other_user.h"

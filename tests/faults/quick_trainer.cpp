@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/model/workload.h"
-#include "workloads/common/run_program.h"
+#include "workloads/common/program.h"
 #include "workloads/resnet50/training/training.h"
 
 namespace {

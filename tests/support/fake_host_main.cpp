@@ -1,7 +1,7 @@
 // virtrain as it is, on a FakeHost: for tests of whole commands, which need neither root nor libvirt. Its
 // nodes run the agent and the programs that are in this program's folder.
 
-#include "common/system/programs.h"
+#include "common/system/subprocess.h"
 #include "harness/cli/cli.h"
 #include "tests/support/fake_host.h"
 #include "tests/support/temporary_folder.h"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "common/error.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -8,7 +8,6 @@
 #include "common/files/reading.h"
 #include "common/files/user_folders.h"
 #include "common/system/log.h"
-#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "common/system/local_socket.h"
+#include "common/files/unique_fd.h"
 #include "vmctl/api/group_socket.h"
 
 namespace virtrain::vmctl {

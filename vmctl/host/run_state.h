@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "vmctl/api/host.h"
 #include "vmctl/guest/cloud/cloud_image.h"
 #include "vmctl/guest/cloud/image_copy.h"

@@ -11,7 +11,6 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/system/cgroups.h"
-#include "common/system/memory_limit.h"
 #include "common/system/subprocess.h"
 #include "common/text/cpu_list.h"
 #include "common/text/printable.h"

@@ -17,7 +17,6 @@
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
-#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/system/time.h"
 #include "common/text/json.h"

@@ -25,8 +25,8 @@
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/files/user_folders.h"
-#include "common/system/passed_signal.h"
 #include "common/system/process_info.h"
+#include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "vmctl/process/host_claims.h"
 

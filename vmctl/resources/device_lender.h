@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"

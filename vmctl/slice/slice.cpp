@@ -14,10 +14,9 @@
 #include <thread>
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "common/system/log.h"
 #include "common/system/process_info.h"
-#include "common/system/programs.h"
 #include "common/system/subprocess.h"
 #include "common/text/cpu_list.h"
 #include "common/text/text.h"

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 
 namespace virtrain::vmctl {
 

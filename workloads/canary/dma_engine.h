@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -37,5 +38,23 @@ using BusAddress = std::function<std::uint64_t(const LockedPage&)>;
 /// engine may take a tenth of a second for each. Ends early after that time.
 std::vector<BusRead> read_by_device(DmaEngine& engine, const std::vector<Canary>& canaries,
                                     const std::vector<BusRange>& ranges, std::chrono::seconds time);
+
+/// Calls `read` in a child of this process: a failure that lasts as long as its process, a signal and a hang
+/// are the child's alone. This process must have no other thread. Throws Error: the child's; what ended it;
+/// after `limit` a timeout that says `hang`. A child that a driver does not let go of is left behind.
+PageRead read_in_child(const std::string& operation, std::chrono::milliseconds limit, const std::string& hang,
+                       const std::function<PageRead()>& read);
+
+/// The engine of the PCI function with that folder in sysfs; nothing where it is of another model. Throws
+/// Error.
+using EngineMaker = std::function<std::unique_ptr<DmaEngine>(const std::filesystem::path& function,
+                                                             const BusAddress& bus_address)>;
+
+/// That of the first function below root/sys/bus/pci/devices that is a GPU of NVIDIA's or that `others` makes
+/// an engine of; nothing where there is none. `own`: the page of this process that it may be told to read,
+/// which must outlive it. Throws Error.
+std::unique_ptr<DmaEngine> find_engine(const std::filesystem::path& root, const LockedPage& own,
+                                       const EngineMaker& others,
+                                       const BusAddress& bus_address = &LockedPage::physical_address);
 
 }  // namespace virtrain::canary

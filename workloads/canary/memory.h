@@ -33,4 +33,8 @@ bool holds_data(const std::filesystem::path& disk);
 /// written. Throws Error.
 Filled fill_memory(const std::filesystem::path& path, const std::string& canary, std::chrono::seconds time);
 
+/// All below root/sys/bus/pci/devices whose model begins with none of `known`. Regions are opened and not
+/// mapped: reading a register may change a device.
+Functions see_functions(const std::filesystem::path& root, const std::vector<std::string>& known);
+
 }  // namespace virtrain::canary

@@ -1,5 +1,6 @@
 #include "workloads/common/program.h"
 
+#include <CLI/CLI.hpp>
 #include <signal.h>
 #include <unistd.h>
 
@@ -109,6 +110,19 @@ int report_current_failure(const std::string& executable, const std::string& ope
     report_failure(executable, operation, error.what());
     return 1;
   }
+}
+
+Error usage(const std::string& message) {
+  return Error("parse flags", ErrorCode::usage, message);
+}
+
+std::optional<std::string> parse_command_line(CLI::App& app, int argc, const char* const* argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) { return app.help(); } catch (const CLI::ParseError& error) {
+    throw usage(std::string(error.what()) + " (--help lists what is allowed)");
+  }
+  return std::nullopt;
 }
 
 }  // namespace virtrain

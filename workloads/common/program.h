@@ -1,6 +1,15 @@
 #pragma once
 
+#include <cstdio>
+#include <exception>
+#include <optional>
 #include <string>
+
+#include "common/error.h"
+
+namespace CLI {
+class App;
+}
 
 namespace virtrain {
 
@@ -29,5 +38,30 @@ void report_termination(const std::string& executable);
 /// Returns the exit status of the workload: 2 for wrong usage, 4 where this host cannot do it, 75 where what
 /// it needs is taken, 1 for any other failure.
 int report_current_failure(const std::string& executable, const std::string& operation);
+
+/// A command line that is not allowed, in words that say what is.
+Error usage(const std::string& message);
+
+/// Reads the command line into the app's options. Returns the help where it was asked for; Error(usage) for
+/// what the app does not know or allow.
+std::optional<std::string> parse_command_line(CLI::App& app, int argc, const char* const* argv);
+
+/// main() of a workload: `parse` gives {help, flags}, `run` takes the flags and gives the exit status. Help
+/// is printed; a failure, and SIGTERM, becomes a line on stderr, the record "error" (`operation`, where the
+/// failure names none) and its exit status.
+template <typename Parse, typename Run>
+int run_program(const std::string& executable, const std::string& operation, Parse&& parse, Run&& run) {
+  // NCCL and others write there as well; half a line of theirs in a buffer would take a record with it.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
+  try {
+    const auto parsed = parse();
+    if (parsed.help) {
+      std::fputs(parsed.help->c_str(), stdout);
+      return 0;
+    }
+    report_termination(executable);
+    return run(parsed.flags);
+  } catch (const std::exception&) { return report_current_failure(executable, operation); }
+}
 
 }  // namespace virtrain

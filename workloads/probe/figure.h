@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,5 +42,13 @@ class Table {
   std::size_t name_width_ = 0;  ///< of the heading before; 0: none
   std::size_t where_width_ = 0;
 };
+
+/// Does an operation so many times, back to back, and says how many seconds all of them took.
+using RunTimes = std::function<double(int times)>;
+
+/// Seconds of one operation, after some tenths of a second of it: the best of all repetitions but the first,
+/// each of as many operations as fill some 20 ms. Its start and its end, 10 to 15 us and more in a VM, are
+/// then less than a thousandth of it; of a millisecond they would be as much as what virtualization costs.
+double best_seconds(int repetitions, const RunTimes& run);
 
 }  // namespace virtrain::probe

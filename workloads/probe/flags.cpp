@@ -11,7 +11,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "workloads/common/command_line.h"
+#include "workloads/common/program.h"
 
 namespace virtrain::probe {
 namespace {

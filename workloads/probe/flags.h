@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "workloads/probe/collective.h"
+#include "common/enum_text.h"
 
 namespace virtrain::probe {
+
+VIRTRAIN_ENUM_CLASS(Collective, all_reduce, all_gather, broadcast)
 
 enum class OutputFormat { table, jsonl };
 

@@ -1,14 +1,33 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
-#include "workloads/resnet50/safetensors.h"
 
 namespace virtrain::resnet50 {
+
+/// Tensors by name, written in the safetensors format: a little-endian u64 header length, a JSON header, raw
+/// data.
+class SafetensorsWriter {
+ public:
+  void add(const std::string& name, const std::vector<std::int64_t>& shape, const std::vector<float>& values);
+  void add(const std::string& name, const std::vector<std::int64_t>& shape,
+           const std::vector<std::int64_t>& values);
+  /// Throws Error(io) with the path and the operating system's words.
+  void write(const std::filesystem::path& path) const;
+
+ private:
+  struct Tensor {
+    std::string type;
+    std::vector<std::int64_t> shape;
+    std::vector<char> bytes;
+  };
+  std::vector<std::pair<std::string, Tensor>> tensors_;
+};
 
 struct RunningStatistics {
   std::vector<float> mean;

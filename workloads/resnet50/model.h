@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 /// ResNet-50 v1.5 as data: what every backend builds, with torchvision's names. No library of any backend
 /// here.
+
 namespace virtrain::resnet50 {
 
 struct Convolution {
@@ -76,5 +78,45 @@ std::vector<BatchNorm> norms(const Model& model);
 
 /// All units in the model's order: in a block its three, then its shortcut.
 std::vector<const Unit*> units(const Model& model);
+
+/// Initial value of a parameter as torchvision makes it: convolutions Kaiming normal over the fan-out, the
+/// last layer uniform in +-1/sqrt(features), scales 1 (residual_gamma for a block's last), shifts 0. Plain
+/// layout. The same seed gives the same bits on every machine and with every number of threads.
+std::vector<float> initial_value(const Parameter& parameter, std::size_t index, std::uint64_t seed,
+                                 double residual_gamma);
+
+/// The synthetic data of one shard: images (NCHW, standard normal) and uniform labels. Shard k of a job is
+/// the k-th micro-batch over all ranks, so that N ranks and one rank that accumulates N times see the same
+/// data.
+struct Batch {
+  std::vector<float> images;
+  std::vector<std::int64_t> labels;
+};
+Batch synthetic_batch(const Model& model, std::int64_t batch_size, std::uint64_t shard, std::uint64_t seed);
+
+/// Running 64-bit hash over floats' bits, eight bytes at a time; equal bits in equal order give equal hashes.
+class ParameterHash {
+ public:
+  void add(std::span<const float> values);
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0xcbf29ce484222325ULL;
+};
+
+/// Which of the gradients, known one after the other, are reduced together: as many as fill a bucket. Nothing
+/// hides the last one, so what is left to the end is cut off before: no more than an eighth of a bucket.
+class BucketRule {
+ public:
+  BucketRule(std::int64_t all, std::int64_t bucket) : all_(all), bucket_(bucket), tail_(bucket / 8) {}
+
+  /// Whether those from `sent` on, which are known up to `known`, are to be sent now.
+  bool is_complete(std::int64_t sent, std::int64_t known) const {
+    return known - sent >= bucket_ || (all_ - sent > tail_ && all_ - known <= tail_);
+  }
+
+ private:
+  std::int64_t all_, bucket_, tail_;  // elements
+};
 
 }  // namespace virtrain::resnet50

@@ -10,7 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "workloads/common/command_line.h"
+#include "workloads/common/program.h"
 
 namespace virtrain::stress {
 namespace {

@@ -1,10 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "workloads/stress/flags.h"
 
 namespace virtrain::stress {
 
@@ -47,6 +50,47 @@ class Load {
   virtual void finish() {}
   /// Ends all ranks at once after a failure.
   virtual void abort(int /*status*/) {}
+};
+
+/// The kind's load; opens what it needs. Throws Error.
+std::unique_ptr<Load> make_load(const Flags& flags);
+/// A load of a GPU: gemm, power, l2, h2d, d2h, and membw. Throws Error(host_unable) in a build without CUDA.
+std::unique_ptr<Load> make_gpu_load(const Flags& flags);
+/// The GPU that CUDA numbers so. Only in builds with CUDA.
+Device gpu_device(int gpu);
+/// allreduce: joins the other ranks. Throws Error for a process that is alone.
+std::unique_ptr<Load> make_ranks_load(const Flags& flags);
+/// Name of the one disk in this folder (/sys/block) whose `serial` says so. Throws Error(bad_input).
+std::string disk_with_serial(const std::filesystem::path& disks, const std::string& serial);
+
+// How the load of a GPU is cut into pieces. Pure: what they are is known without a GPU.
+
+/// Bytes that one piece copies, of which each counts `times` (2 within one memory: read and written). Without
+/// a rate `largest`; with one at most a twentieth of what a second may bring, so that every record "progress"
+/// shows the rate, and whole lines of memory, at least one.
+std::uint64_t piece_bytes(std::uint64_t largest, int times, std::optional<std::uint64_t> bytes_per_second);
+
+/// So many products as take some milliseconds, of which the wait for the GPU is then a small part; at least
+/// one.
+int products_in_piece(double seconds_of_one);
+
+/// Goes round a buffer: copies of one small part of it would stay in a cache.
+class Ring {
+ public:
+  struct Part {
+    std::uint64_t offset = 0;
+    std::uint64_t bytes = 0;
+    bool operator==(const Part&) const = default;
+  };
+
+  /// A buffer of so many bytes, at least one.
+  explicit Ring(std::uint64_t size) : size_(size) {}
+  /// Where the next `bytes` lie; round and round for more than the buffer has.
+  std::vector<Part> next(std::uint64_t bytes);
+
+ private:
+  std::uint64_t size_;
+  std::uint64_t offset_ = 0;
 };
 
 }  // namespace virtrain::stress

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "harness/cli/choices.h"

@@ -6,7 +6,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 #include "common/model/workload.h"
 #include "common/system/log.h"
 #include "common/text/printable.h"

@@ -12,7 +12,7 @@
 
 #include "common/error.h"
 #include "common/files/file_lock.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 #include "common/files/unique_fd.h"
 #include "common/system/log.h"
 #include "common/system/subprocess.h"

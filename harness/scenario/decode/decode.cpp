@@ -6,7 +6,7 @@
 #include <set>
 
 #include "common/contains.h"
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/error.h"
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/scenario/yaml/scenario_keys.h"

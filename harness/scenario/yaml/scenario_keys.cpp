@@ -7,7 +7,7 @@
 #include <set>
 #include <tuple>
 
-#include "common/model/arm.h"
+#include "common/model/trial_key.h"
 #include "common/text/text.h"
 
 namespace virtrain::harness {

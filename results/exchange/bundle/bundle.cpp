@@ -6,7 +6,7 @@
 #include <map>
 
 #include "common/error.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 #include "common/files/reading.h"
 #include "common/text/json.h"
 #include "common/text/sha256.h"

@@ -9,7 +9,6 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/text/calendar.h"
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"

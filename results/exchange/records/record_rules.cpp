@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "common/contains.h"
-#include "common/model/leak.h"
+#include "common/model/check.h"
 #include "common/model/virtualization.h"
 #include "common/text/text.h"
 

@@ -7,7 +7,7 @@
 
 #include <cstdio>
 
-#include "common/system/programs.h"
+#include "common/system/subprocess.h"
 #include "common/system/time.h"
 #include "harness/experiment/experiment.h"
 #include "harness/experiment/preflight.h"

@@ -11,8 +11,7 @@
 #include <limits>
 #include <sstream>
 
-#include "common/files/given_descriptors.h"
-#include "common/files/output_file.h"
+#include "common/files/new_file.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/text/sha256.h"

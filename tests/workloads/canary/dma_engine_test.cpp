@@ -19,7 +19,6 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "workloads/canary/requests.h"
-#include "workloads/canary/run/find_engine.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

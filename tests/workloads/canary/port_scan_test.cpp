@@ -1,7 +1,5 @@
 // Frames that ask ports, and what comes back: planted.
 
-#include "workloads/canary/port_scan.h"
-
 #include <arpa/inet.h>
 #include <net/ethernet.h>
 #include <netinet/ip.h>
@@ -11,6 +9,7 @@
 
 #include "common/error.h"
 #include "tests/support/catch.h"
+#include "workloads/canary/network.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

@@ -1,5 +1,3 @@
-#include "workloads/canary/read_in_child.h"
-
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,6 +5,7 @@
 
 #include "common/error.h"
 #include "tests/support/catch.h"
+#include "workloads/canary/dma_engine.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

@@ -10,7 +10,6 @@
 #include "tests/support/canary_lines.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
-#include "workloads/canary/functions.h"
 #include "workloads/canary/memory.h"
 
 using namespace virtrain;

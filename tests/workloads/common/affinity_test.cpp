@@ -1,6 +1,5 @@
-#include "workloads/common/affinity.h"
-
 #include "tests/support/catch.h"
+#include "workloads/common/processor.h"
 
 using namespace virtrain;
 

@@ -3,7 +3,7 @@
 #include <sstream>
 
 #include "tests/support/catch.h"
-#include "workloads/probe/gpu/gpu_check.h"
+#include "workloads/probe/gpu.h"
 
 using namespace virtrain::probe;
 

@@ -1,9 +1,8 @@
-#include "workloads/probe/repetitions.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "tests/support/catch.h"
+#include "workloads/probe/figure.h"
 
 using namespace virtrain::probe;
 

@@ -1,9 +1,8 @@
-#include "workloads/resnet50/initialize.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "tests/support/catch.h"
+#include "workloads/resnet50/model.h"
 
 using namespace virtrain::resnet50;
 

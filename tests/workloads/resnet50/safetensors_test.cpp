@@ -1,5 +1,3 @@
-#include "workloads/resnet50/safetensors.h"
-
 #include <nlohmann/json.hpp>
 
 #include <cstdlib>
@@ -9,6 +7,7 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "tests/support/catch.h"
+#include "workloads/resnet50/dump.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 
 namespace virtrain::vmctl {

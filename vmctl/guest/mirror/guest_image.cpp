@@ -15,7 +15,7 @@
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
 #include "common/files/user_folders.h"
-#include "common/system/programs.h"
+#include "common/system/subprocess.h"
 #include "common/text/json.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"

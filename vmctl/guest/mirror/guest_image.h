@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/guest/mirror/carried_file.h"
 

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "common/cancelled.h"
 #include "common/error.h"
 #include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"

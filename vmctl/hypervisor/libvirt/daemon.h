@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 #include "vmctl/api/host_mode.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "common/files/unique_fd.h"
 
 namespace virtrain::vmctl {

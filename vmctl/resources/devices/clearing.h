@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "common/cancelled.h"
+#include "common/error.h"
 #include "vmctl/api/device_grant.h"
 #include "vmctl/api/pci/pci_function.h"
 

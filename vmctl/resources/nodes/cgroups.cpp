@@ -1,7 +1,7 @@
 #include "vmctl/slice/cgroups.h"
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 

@@ -1,7 +1,7 @@
 #include <filesystem>
 
 #include "common/files/file_lock.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "common/files/reading.h"
 #include "common/system/process_info.h"
 #include "vmctl/guest/mirror/guest_image.h"

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "common/error.h"
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "common/system/process_info.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"

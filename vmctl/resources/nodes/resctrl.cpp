@@ -1,6 +1,6 @@
 #include "vmctl/slice/resctrl.h"
 
-#include "common/files/file_trust.h"
+#include "common/files/open_folder.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 

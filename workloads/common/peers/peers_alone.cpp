@@ -1,7 +1,7 @@
 #include <cstdlib>
 
 #include "common/error.h"
-#include "workloads/common/peers/lone_peer.h"
+#include "workloads/common/peers/peers.h"
 
 namespace virtrain {
 

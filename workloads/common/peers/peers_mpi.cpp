@@ -7,7 +7,7 @@
 
 #include "common/error.h"
 #include "common/text/text.h"
-#include "workloads/common/peers/lone_peer.h"
+#include "workloads/common/peers/peers.h"
 
 namespace virtrain {
 namespace {

@@ -9,13 +9,15 @@
 #include <string>
 
 #include "workloads/common/peers/peers.h"
+#include "workloads/common/processor.h"
 #include "workloads/common/watchdog.h"
 #include "workloads/resnet50/flags.h"
-#include "workloads/resnet50/training/steady_state.h"
+#include "workloads/resnet50/training/step_statistics.h"
 #include "workloads/resnet50/training/trace.h"
 
 /// A run of the trainer as the protocol wants it, whatever trains: "hello", "ready", the wait for "go",
 /// warm-up, counted steps, "result".
+
 namespace virtrain::resnet50 {
 
 /// Order for one step.
@@ -64,5 +66,17 @@ int run_training(const std::string& executable, const Flags& flags, const MakeBa
 
 /// Throws Error(trial_failed) unless the loss is a number.
 void require_finite(double loss);
+
+// Values that all ranks of a job have to agree on.
+
+/// Ranks on one host with the same mask (mpirun --bind-to none) divide its cores among themselves.
+ThreadPlacement place_this_rank(Peers& peers, int requested_threads);
+
+/// Throws Error(trial_failed) with the advice unless all ranks have the same value (of `what`).
+void check_same_on_all_ranks(Peers& peers, std::uint64_t value, const std::string& what,
+                             const std::string& advice);
+
+/// "00ff…": how records show a hash.
+std::string hex(std::uint64_t value);
 
 }  // namespace virtrain::resnet50

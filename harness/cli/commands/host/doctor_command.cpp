@@ -8,7 +8,7 @@
 
 #include "common/contains.h"
 #include "common/error.h"
-#include "common/files/private_folder.h"
+#include "common/files/user_folders.h"
 #include "common/system/log.h"
 #include "common/text/json.h"
 #include "common/text/printable.h"

@@ -9,10 +9,10 @@
 
 #include "tests/workloads/canary/cuda/fake_gpu.h"
 #include "tests/workloads/resnet50/cuda/kernels/emulation/execution.h"
-#include "workloads/canary/cuda/kernels.h"
+#include "workloads/canary/kernels.h"
 #include "workloads/common/cuda/gpu_errors.h"
 
-/// What workloads/canary/cuda/execution.cuh is to nvcc, on the CPU: included before kernels.cu, which is then
+/// The services that nvcc has from kernels.cu itself, on the CPU: included before kernels.cu, which is then
 /// compiled as C++. The threads run as those of the trainer's kernels do.
 
 inline void atomicAdd(unsigned long long* value, unsigned long long more) {  // NOLINT

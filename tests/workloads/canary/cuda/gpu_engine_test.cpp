@@ -1,8 +1,6 @@
 // A bus that the test plays: its pages lie in files, which the played GPU sees as the driver of a real one
 // sees those of /dev/mem and of memory regions in sysfs.
 
-#include "workloads/canary/cuda/gpu_engine.h"
-
 #include <cuda_runtime_api.h>
 
 #include <fstream>
@@ -11,7 +9,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/workloads/canary/cuda/fake_gpu.h"
-#include "workloads/canary/run/find_engine.h"
+#include "workloads/canary/dma_engine.h"
+#include "workloads/canary/gpu.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

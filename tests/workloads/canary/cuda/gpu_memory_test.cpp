@@ -1,4 +1,3 @@
-#include "workloads/canary/cuda/gpu_memory.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -12,8 +11,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/workloads/canary/cuda/fake_gpu.h"
-#include "workloads/canary/cuda/gpu_path.h"
-#include "workloads/canary/cuda/kernels.h"
+#include "workloads/canary/gpu.h"
+#include "workloads/canary/kernels.h"
 
 using namespace virtrain;
 using namespace virtrain::canary;

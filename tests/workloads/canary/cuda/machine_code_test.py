@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 CUOBJDUMP, LIBRARY = sys.argv[1:]
-WORDS = 110  # register_words, workloads/canary/cuda/kernels.h
+WORDS = 110  # register_words, workloads/canary/kernels.h
 
 
 def main():

@@ -1,9 +1,8 @@
-#include "workloads/common/gpu/gpu_occupation.h"
-
 #include <vector>
 
 #include "common/error.h"
 #include "tests/support/catch.h"
+#include "workloads/common/gpu/gpu_choice.h"
 
 using namespace virtrain;
 

@@ -1,8 +1,7 @@
-#include "workloads/common/peers/lone_peer.h"
-
 #include <cstdlib>
 
 #include "tests/support/catch.h"
+#include "workloads/common/peers/peers.h"
 
 using namespace virtrain;
 

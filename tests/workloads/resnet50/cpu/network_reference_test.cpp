@@ -12,8 +12,7 @@
 #include "tests/support/catch.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/device.h"
-#include "workloads/resnet50/cpu/parameter_store.h"
-#include "workloads/resnet50/initialize.h"
+#include "workloads/resnet50/model.h"
 
 /// One whole step against PyTorch's fp64 gradients, offline. tests/data/resnet50_reference.json (made by
 /// scripts/reference/resnet50_reference.py) has 32 random projections of each gradient and PyTorch's own

@@ -1,10 +1,9 @@
-#include "workloads/resnet50/training/steady_state.h"
-
 #include <cmath>
 #include <functional>
 #include <random>
 
 #include "tests/support/catch.h"
+#include "workloads/resnet50/training/step_statistics.h"
 
 using namespace virtrain::resnet50;
 using nlohmann::json;

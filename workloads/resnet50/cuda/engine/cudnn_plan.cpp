@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "common/error.h"
-#include "workloads/common/affinity.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/common/processor.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

@@ -3,17 +3,54 @@
 #include <cstdint>
 #include <functional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "workloads/resnet50/cuda/program/operations.h"
-#include "workloads/resnet50/cuda/program/parameter_layout.h"
 #include "workloads/resnet50/model.h"
 
 /// A training step as data: tensors, and the operations on them in order. Whoever runs it (the GPU's
 /// executor, the tests' interpreter) needs no choice of its own: how much is fused decides which operations
 /// are here.
+
 namespace virtrain::resnet50::cuda {
+
+// Where the parameters lie in device memory, as plain data: no CUDA here.
+
+/// Two blocks of memory: one update, and one all-reduce of a range, serve many parameters at once.
+enum class ParameterGroup {
+  weights,  ///< what cuDNN multiplies: its copy and its gradients have the activations' type
+  vectors,  ///< scales, shifts and the bias: fp32 everywhere
+};
+
+/// One parameter's part of its group's block.
+struct ParameterSlice {
+  std::size_t parameter = 0;  ///< index into parameters(model)
+  ParameterGroup group = ParameterGroup::weights;
+  std::int64_t first = 0;  ///< element in the block
+  std::int64_t count = 0;  ///< elements as stored: the images' channels are padded
+};
+
+/// Slices begin at multiples of this: 128 bytes in 16 bits. The elements between them stay zero.
+inline constexpr std::int64_t slice_alignment = 64;
+
+struct ParameterLayout {
+  std::vector<ParameterSlice> slices;  ///< in the order in which the backward pass finishes gradients
+  std::int64_t weights_count = 0;      ///< elements of the block
+  std::int64_t vectors_count = 0;
+
+  std::int64_t count(ParameterGroup group) const {
+    return group == ParameterGroup::weights ? weights_count : vectors_count;
+  }
+};
+/// The model's order reversed.
+ParameterLayout lay_out_parameters(const Model& model);
+
+/// Torch's K, C, R, S to K, R, S, C as cuDNN wants it, channels padded with zeros; others as they are.
+std::vector<float> to_device_order(const Parameter& parameter, std::span<const float> plain);
+/// And back, without the padding.
+std::vector<float> to_plain_order(const Parameter& parameter, std::span<const float> stored);
 
 enum class Element { activation, fp32, int32, byte, backward_factors, loss_scale, sgd_rule, time };
 std::int64_t bytes_of(Element element, Numeric numeric);
@@ -95,5 +132,15 @@ std::vector<AllReduce> reductions_of(const StepProgram& program);
 
 /// Each distinct graph of one training step, in the order of first use.
 std::vector<GraphSpec> graphs_of(const StepProgram& program);
+
+// Bytes that the operations of a step have to move through the GPU's memory, from its program alone.
+
+/// Bytes that an operation reads and writes in one micro-batch: each of its tensors once for each way,
+/// nothing from caches, no workspace. A convolution counts its whole input, also where its stride leaves some
+/// of it unread.
+std::int64_t traffic_bytes(const StepProgram& program, const Operation& operation);
+
+/// Bytes of one operand.
+std::int64_t operand_bytes(const StepProgram& program, const Operand& operand);
 
 }  // namespace virtrain::resnet50::cuda

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/common/cuda/gpu.h"
 #include "workloads/common/peers/peers.h"
 #include "workloads/resnet50/cuda/program/graph_spec.h"
 #include "workloads/resnet50/cuda/program/step_program.h"

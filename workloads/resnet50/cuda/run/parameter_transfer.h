@@ -5,7 +5,6 @@
 
 #include "workloads/resnet50/cuda/run/step_executor.h"
 #include "workloads/resnet50/dump.h"
-#include "workloads/resnet50/initialize.h"
 #include "workloads/resnet50/model.h"
 
 /// Between the executor's memory and the model's parameters by number, in plain layout.

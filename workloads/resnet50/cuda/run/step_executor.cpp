@@ -9,11 +9,61 @@
 #include "common/error.h"
 #include "common/system/time.h"
 #include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/resnet50/cuda/engine/stream_capture.h"
-#include "workloads/resnet50/cuda/run/action_launcher.h"
+#include "workloads/resnet50/cuda/engine/graph_set.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
+
+/// Queues the operations of one micro-batch on the GPU.
+class ActionLauncher : public Runner {
+ public:
+  ActionLauncher(StepExecutor& executor, int micro_batch) : executor_(executor), micro_batch_(micro_batch) {}
+
+  void run(const RunGraph& graph) override;
+  void start(const AllReduce& reduction) override;
+  void await_reductions() override;
+  Numeric numeric() const override { return executor_.program_.settings.numeric; }
+  Stream stream() const override { return executor_.compute_.get(); }
+  const Kernels& kernels() const override;
+
+ private:
+  std::byte* place(Ref tensor) const override { return executor_.at(tensor, micro_batch_); }
+  void note(const Stamp& moment, Stream on) const;
+
+  StepExecutor& executor_;
+  int micro_batch_;
+};
+
+void ActionLauncher::run(const RunGraph& graph) {
+  executor_.graphs_->run(graph, executor_.pointers(graph, micro_batch_),
+                         executor_.arena_.get() + executor_.plan_.workspace_offset);
+}
+
+void ActionLauncher::start(const AllReduce& a) {
+  const Stream other = executor_.communication_.get();
+  executor_.gradients_ready_.record(stream());
+  executor_.gradients_ready_.hold(other);
+  note(a.begin, other);
+  std::byte* const values = at<std::byte>(a.values) + a.first * element_bytes(a.numeric);
+  executor_.exchange_->sum(values, a.count, a.numeric, other);
+  note(a.end, other);
+}
+
+void ActionLauncher::await_reductions() {
+  executor_.gradients_reduced_.record(executor_.communication_.get());
+  executor_.gradients_reduced_.hold(stream());
+}
+
+void ActionLauncher::note(const Stamp& moment, Stream on) const {
+  if (moment.stamps == no_tensor) { return; }
+  cuda::stamp(at<std::uint64_t>(moment.stamps) + moment.index, on);
+}
+
+const Kernels& ActionLauncher::kernels() const {
+  static constexpr Kernels all;
+  return all;
+}
+
 namespace {
 
 /// Memory that modules that load later, cuDNN, the driver and the captured step may still take: each

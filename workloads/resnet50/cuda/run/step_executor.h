@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "workloads/common/cuda/gpu_handles.h"
+#include "workloads/common/cuda/gpu.h"
 #include "workloads/resnet50/cuda/engine/graph_set.h"
 #include "workloads/resnet50/cuda/plan/memory_plan.h"
 #include "workloads/resnet50/cuda/program/step_program.h"

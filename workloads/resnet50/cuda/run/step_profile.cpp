@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "common/error.h"
-#include "workloads/resnet50/cuda/program/step_traffic.h"
+#include "workloads/resnet50/cuda/program/step_program.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "workloads/resnet50/cuda/plan/fusion_mix.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 #include "workloads/resnet50/cuda/run/step_executor.h"
 
 /// Where the time of a step goes, operation by operation.

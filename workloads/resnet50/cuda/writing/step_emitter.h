@@ -1,16 +1,74 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "workloads/resnet50/cuda/program/step_program.h"
-#include "workloads/resnet50/cuda/writing/bucket_plan.h"
-#include "workloads/resnet50/cuda/writing/step_tensors.h"
 
 /// State that the passes of a step share while they are written: its tensors, its list of operations, and the
 /// gradients that are complete.
+
 namespace virtrain::resnet50::cuda {
+
+/// A range of gradients that travels at once, complete when slice `last` is.
+struct Bucket {
+  std::int64_t first = 0;  ///< element
+  std::int64_t count = 0;
+  std::size_t last = 0;  ///< index of the slice that completes it
+
+  auto operator<=>(const Bucket&) const = default;  // NOLINT(modernize-use-nullptr)
+};
+
+/// Divides a block of gradients into buckets by the rule of BucketRule (model.h); the last one takes what
+/// remains. `ends`: the element behind each slice, padding included, in the order in which they become
+/// complete.
+std::vector<Bucket> plan_buckets(std::span<const std::int64_t> ends, std::int64_t bucket_elements);
+
+/// The tensors of a step while it is built: parameters and their gradients, norms' vectors, activations.
+class StepTensors {
+ public:
+  StepTensors(const Model& model, StepProgram& program);
+
+  /// Lives from its first to its last use.
+  Ref step(const std::string& name, Element element, std::int64_t count);
+  Ref activation(const std::string& name, const RowShape& shape) {
+    return step(name, Element::activation, shape.rows * shape.channels);
+  }
+
+  /// Room for the times of that many stamps.
+  Ref add_stamps(std::int64_t count) { return persistent("stamps", Element::time, count); }
+
+  /// Where all normalizations put their partial sums, one after the other.
+  const PartialRefs& partial() const { return partial_; }
+
+  /// By index in parameters(model): what graphs and kernels read, and where the gradient of one micro-batch
+  /// goes.
+  Ref parameter(std::size_t index) const { return values_[index]; }
+  Ref gradient(std::size_t index) const { return gradients_[index]; }
+
+  /// The whole block in which the gradients of a micro-batch come.
+  Ref micro_batch_gradients(ParameterGroup group) const {
+    return group == ParameterGroup::weights ? weights_gradients_ : vectors_gradients_;
+  }
+
+ private:
+  Ref add(ProgramTensor tensor);
+  Ref persistent(const std::string& name, Element element, std::int64_t count);
+  Ref per_micro_batch(const std::string& name, Element element, std::int64_t count);
+  /// Masters, velocity and gradients of a group; returns where a micro-batch's gradients go.
+  Ref add_block(StepHandles::Block& block, const std::string& name, Element element, std::int64_t count);
+  void add_parameters(const std::vector<Parameter>& all);
+  void add_norms(const Model& model);
+
+  StepProgram& program_;
+  std::vector<Ref> values_, gradients_;
+  PartialRefs partial_;
+  Ref weights_gradients_ = no_tensor, vectors_gradients_ = no_tensor;
+};
 
 /// Input of a convolution: an activation, or the raw output of the one before with the factors of its norm.
 struct Source {

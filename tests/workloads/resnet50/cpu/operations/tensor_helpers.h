@@ -5,8 +5,8 @@
 #include <random>
 
 #include "tests/workloads/resnet50/cpu/operations/plain_operations.h"
+#include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/device.h"
-#include "workloads/resnet50/cpu/parameter_store.h"
 
 namespace virtrain::resnet50::plain {
 

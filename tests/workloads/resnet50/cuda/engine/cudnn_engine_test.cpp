@@ -12,7 +12,7 @@
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
 #include "workloads/common/cuda/cublas.h"
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
-#include "workloads/resnet50/cuda/engine/fusion_choice.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 
 // Asks cuDNN itself which graphs it has for which GPU, from descriptions of GPUs: no GPU is needed.
 

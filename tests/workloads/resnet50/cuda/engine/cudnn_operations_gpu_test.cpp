@@ -9,9 +9,9 @@
 #include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/interpreter/operation_reference.h"
 #include "tests/workloads/resnet50/cuda/kernels/kernel_tensors.h"
+#include "workloads/common/cuda/gpu.h"
 #include "workloads/common/cuda/gpu_errors.h"
-#include "workloads/common/cuda/gpu_handles.h"
-#include "workloads/common/peers/lone_peer.h"
+#include "workloads/common/peers/peers.h"
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
 #include "workloads/resnet50/cuda/run/gpu.h"
 

@@ -1,9 +1,8 @@
-#include "workloads/resnet50/cuda/engine/fusion_choice.h"
-
 #include <map>
 
 #include "tests/support/catch.h"
 #include "workloads/common/cuda/gpu_errors.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 
 using namespace virtrain;
 using namespace virtrain::resnet50::cuda;

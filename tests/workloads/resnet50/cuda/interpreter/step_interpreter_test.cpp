@@ -7,7 +7,6 @@
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "workloads/resnet50/cpu/network.h"
 #include "workloads/resnet50/cpu/operations/elementwise.h"
-#include "workloads/resnet50/cpu/parameter_store.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 // The GPU's program of a step, interpreted on the CPU in the memory that its plan gives it, against the CPU

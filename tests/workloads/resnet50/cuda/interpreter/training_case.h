@@ -6,7 +6,7 @@
 
 #include "tests/workloads/resnet50/cuda/interpreter/step_interpreter.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/initialize.h"
+#include "workloads/resnet50/model.h"
 
 /// One training run of a step's program, to be run in several ways and compared.
 namespace virtrain::resnet50::cuda::plain {

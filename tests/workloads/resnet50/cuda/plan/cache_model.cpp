@@ -4,7 +4,7 @@
 #include <list>
 #include <unordered_map>
 
-#include "workloads/resnet50/cuda/program/step_traffic.h"
+#include "workloads/resnet50/cuda/program/step_program.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {

@@ -1,9 +1,8 @@
-#include "workloads/resnet50/cuda/plan/fusion_mix.h"
-
 #include <algorithm>
 
 #include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 using namespace virtrain::resnet50;

@@ -1,5 +1,3 @@
-#include "workloads/resnet50/cuda/program/step_traffic.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include "tests/workloads/resnet50/cuda/plan/cache_model.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
+#include "workloads/resnet50/cuda/program/step_program.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 using namespace virtrain::resnet50;

@@ -8,10 +8,9 @@
 #include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
-#include "workloads/resnet50/cuda/program/parameter_layout.h"
-#include "workloads/resnet50/cuda/writing/bucket_plan.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
-#include "workloads/resnet50/initialize.h"
+#include "workloads/resnet50/cuda/writing/step_emitter.h"
+#include "workloads/resnet50/model.h"
 
 using namespace virtrain::resnet50;
 using namespace virtrain::resnet50::cuda;

@@ -15,7 +15,7 @@
 
 /// The part of CUDA that our kernels use, on the CPU: included before each .cu file, which is then compiled
 /// as C++. CUDA's own headers give the types and turn __global__ and __device__ into nothing. What nvcc would
-/// bring, and kernels/execution.cuh, is here.
+/// bring, and the services in kernels/device.cuh, are here.
 ///
 /// The threads of a block are fibers that change places only at a barrier, the blocks of a grid run one after
 /// another, both in another order each time: a result that depends on the order comes out different, or NaN,
