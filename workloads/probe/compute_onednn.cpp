@@ -19,7 +19,7 @@ using Tag = dnnl::memory::format_tag;
 using dnnl::algorithm;
 using dnnl::prop_kind;
 
-/// Of fp32 sums over products of exact inputs; wide enough for any order.
+/// fp32 sums over products of exact inputs keep to it in any order.
 constexpr double gemm_tolerance = 1e-5;
 
 class Gemm {
