@@ -1,12 +1,22 @@
 #include "harness/agent/telemetry.h"
 
+#include <fmt/format.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <sstream>
+#include <string_view>
 
 #include "common/files/reading.h"
+#include "common/files/unique_fd.h"
 #include "common/system/cgroups.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -88,6 +98,34 @@ nlohmann::json read_telemetry(const std::filesystem::path& root, const std::vect
   return out;
 }
 
+namespace {
+
+/// Address and driver of eth0, asked of the kernel: the /sys of a slice is its host's. Not of a network that
+/// is made of software.
+void read_nic(nlohmann::json& out) {
+  static constexpr std::array<std::string_view, 4> software{"virtio_net", "veth", "bridge", "tun"};
+  const UniqueFd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  ethtool_drvinfo driver{};
+  driver.cmd = ETHTOOL_GDRVINFO;
+  ifreq request{};
+  std::strncpy(request.ifr_name, "eth0", IFNAMSIZ - 1);
+  request.ifr_data = reinterpret_cast<char*>(&driver);
+  if (::ioctl(socket.get(), SIOCETHTOOL, &request) != 0) { return; }
+  const std::string name(driver.driver, ::strnlen(driver.driver, sizeof driver.driver));
+  const bool is_software = std::ranges::find(software, name) != software.end();
+  if (name.empty() || is_software || ::ioctl(socket.get(), SIOCGIFHWADDR, &request) != 0) { return; }
+  std::string address;
+  constexpr std::size_t bytes = 6;
+  for (std::size_t i = 0; i < bytes; ++i) {
+    const auto byte = static_cast<unsigned char>(request.ifr_hwaddr.sa_data[i]);
+    address += fmt::format("{}{:02x}", i == 0 ? "" : ":", byte);
+  }
+  out["nic_driver"] = name;
+  out["nic_mac"] = address;
+}
+
+}  // namespace
+
 nlohmann::json read_node_facts() {
   utsname names{};
   ::uname(&names);
@@ -95,17 +133,20 @@ nlohmann::json read_node_facts() {
   const std::string status = read_file("/proc/self/status").value_or("");
   nlohmann::json memory = nlohmann::json::object();
   read_memory("/", memory);
-  return {{"hostname", names.nodename},
-          {"kernel", names.release},
-          {"boot_id", read_value("/proc/sys/kernel/random/boot_id").value_or("")},
-          {"cpu_model", line_value(cpuinfo, "model name")},
-          {"cpu_flags", line_value(cpuinfo, "flags")},
-          {"microcode", line_value(cpuinfo, "microcode")},
-          {"mitigations", mitigations()},
-          {"cpus", line_value(status, "Cpus_allowed_list")},
-          {"memory_limit_bytes",
-           own_memory_limit().value_or(static_cast<std::uint64_t>(memory.value("memory_total_bytes", 0.0)))},
-          {"memory_total_bytes", memory.value("memory_total_bytes", 0.0)}};
+  nlohmann::json facts{
+      {"hostname", names.nodename},
+      {"kernel", names.release},
+      {"boot_id", read_value("/proc/sys/kernel/random/boot_id").value_or("")},
+      {"cpu_model", line_value(cpuinfo, "model name")},
+      {"cpu_flags", line_value(cpuinfo, "flags")},
+      {"microcode", line_value(cpuinfo, "microcode")},
+      {"mitigations", mitigations()},
+      {"cpus", line_value(status, "Cpus_allowed_list")},
+      {"memory_limit_bytes",
+       own_memory_limit().value_or(static_cast<std::uint64_t>(memory.value("memory_total_bytes", 0.0)))},
+      {"memory_total_bytes", memory.value("memory_total_bytes", 0.0)}};
+  read_nic(facts);
+  return facts;
 }
 
 }  // namespace virtrain::harness

@@ -185,7 +185,7 @@ std::string network_of(const std::string& text, vmctl::HostNetwork& network) {
   const auto kind = enum_of<vmctl::HostNetworkKind>(text.substr(0, colon));
   if (!kind || *kind == vmctl::HostNetworkKind::none || colon == std::string::npos ||
       colon + 1 == text.size()) {
-    return excerpt(text, 60) + " is not a network (allowed: vxlan:NIC, bridge:NAME)";
+    return excerpt(text, 60) + " is not a network (allowed: vxlan:NIC, bridge:NAME, vf:NIC)";
   }
   network = {*kind, text.substr(colon + 1)};
   return "";
@@ -206,7 +206,8 @@ CLI::Option* add_slurm_options(CLI::App& verb, SlurmArguments& arguments) {
               throw CLI::ValidationError("--slurm-network", why);
             }
           },
-          "By what tenants' nodes on several of those hosts reach each other: vxlan:NIC or bridge:NAME")
+          "By what tenants' nodes on several of those hosts reach each other: vxlan:NIC, bridge:NAME or "
+          "vf:NIC")
       ->type_name("NETWORK")
       ->needs(slurm);
   return slurm;
@@ -262,8 +263,9 @@ void require_network(const HostList& hosts, const SlurmArguments& arguments) {
   if (hosts.hosts.size() < 2 || arguments.network.kind != vmctl::HostNetworkKind::none) { return; }
   throw Error(
       "use the nodes of the Slurm job", ErrorCode::usage,
-      fmt::format("{} need a network between them: --slurm-network vxlan:NIC or bridge:NAME, of each node",
-                  counted(hosts.hosts.size(), "node")));
+      fmt::format(
+          "{} need a network between them: --slurm-network vxlan:NIC, bridge:NAME or vf:NIC, of each node",
+          counted(hosts.hosts.size(), "node")));
 }
 
 }  // namespace virtrain::harness

@@ -7,7 +7,7 @@ namespace virtrain::harness {
 NodeEvidence placed_evidence(const NodePlacement& placed, std::vector<int> core_numa_nodes) {
   NodeEvidence seen;
   seen.hostname = placed.hostname;
-  seen.devices = placed.devices.size();
+  seen.devices = vmctl::devices_of(placed).size();
   if (placed.devices.empty()) { return seen; }
   seen.core_numa_nodes = std::move(core_numa_nodes);
   seen.memory_numa_node = placed.numa_node;

@@ -21,6 +21,9 @@ struct NodeEvidence {
   bool has_own_kernel = false;  ///< see vmctl::NodeFacts
   std::int64_t ranks = 1;       ///< planned there
   std::string host_name = {};   ///< that its ranks see in place of `hostname`; empty: they see that
+  /// Address of the virtual function that is to be its eth0; empty: none is.
+  std::string planned_mac = {};
+  std::string nic_mac = {}, nic_driver = {};  ///< of its eth0, as its agent says, where it is a NIC's
   // With devices only; empty or absent elsewhere.
   std::size_t devices = 0;
   std::vector<std::string> missing_devices = {};  ///< of them, what its guest does not show

@@ -94,6 +94,16 @@ void check_devices(vmctl::HostLooks& host, const Scenario& scenario, const Plan&
   }
 }
 
+/// Whether nodes have virtual functions as their networks.
+bool has_network_functions(const Plan& plan) {
+  return std::ranges::any_of(plan.placements, [](const Placement& placement) {
+    return std::ranges::any_of(placement.tenants, [](const TenantPlacement& tenant) {
+      return std::ranges::any_of(tenant.nodes,
+                                 [](const NodePlacement& node) { return node.network_function.has_value(); });
+    });
+  });
+}
+
 /// Keeps only the named limits.
 template <auto... members>
 vmctl::NodeLimits only(const vmctl::NodeLimits& limits) {
@@ -240,7 +250,7 @@ HostMode choose_mode(vmctl::HostLooks& host, std::optional<HostMode> asked, cons
 void check_host(vmctl::HostLooks& host, const Scenario& scenario, const Plan& plan,
                 const vmctl::Inventory& inventory, HostMode mode) {
   std::vector<std::string> reasons;
-  if (scenario.devices.kind != DeviceKind::none) {
+  if (scenario.devices.kind != DeviceKind::none || has_network_functions(plan)) {
     check_devices(host, scenario, plan, mode, reasons);
   } else if (const auto demands = device_demands(plan, scenario); !demands.empty()) {
     auto findings = host.examine_devices(demands);
@@ -283,10 +293,10 @@ void leave_out_impossible_arms(vmctl::HostLooks& host, const Scenario& scenario,
 }
 
 std::vector<PlanHost> plan_hosts(const std::vector<NamedHost>& hosts, const Scenario& scenario) {
-  const bool with_users = scenario.devices.kind != DeviceKind::none;
   return at_once(hosts, [&](const NamedHost& one) {
-    const auto inventory = one.host->inventory(with_users);
-    return PlanHost{hosts.size() == 1 ? "" : one.name, inventory, expects_emulation(inventory)};
+    const bool by_functions = one.network.kind == vmctl::HostNetworkKind::vf;
+    const auto inventory = one.host->inventory(scenario.devices.kind != DeviceKind::none || by_functions);
+    return PlanHost{hosts.size() == 1 ? "" : one.name, inventory, expects_emulation(inventory), one.network};
   });
 }
 
@@ -307,7 +317,7 @@ void check_hosts(const std::vector<NamedHost>& hosts, const std::vector<PlanHost
   if (crosses_hosts(plan) && !has_network) {
     reasons.emplace_back(
         "the hosts have no network for nodes of one tenant (give them one in a hosts file: network: {kind: "
-        "bridge, name: …} or {kind: vxlan, name: NIC})");
+        "bridge, name: …}, {kind: vxlan, name: NIC} or {kind: vf, name: NIC})");
   }
   // Nodes of the shared arm have the host's own network, which mode session leaves them.
   const bool is_shared =

@@ -12,6 +12,17 @@ int own_address_bits(const Guest& guest) {
   return guest.cpu_model == vmctl::host_cpu_model ? 0 : vmctl::address_bits_of_named_cpu;
 }
 
+namespace {
+
+/// As the host has read them: the address of a network is the node's.
+std::vector<vmctl::PlacedDevice> demanded(const NodePlacement& node) {
+  auto devices = node.devices;
+  if (node.network_function) { devices.push_back(*node.network_function); }
+  return devices;
+}
+
+}  // namespace
+
 std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario& scenario) {
   std::vector<vmctl::DeviceDemand> demands;
   if (!lends_to_vms(scenario)) {
@@ -27,7 +38,7 @@ std::vector<vmctl::DeviceDemand> device_demands(const Plan& plan, const Scenario
     demand.vgpu_scheduler = placement.devices.vgpu_scheduler;
     for (const auto& tenant : placement.tenants) {
       for (const auto& node : tenant.nodes) {
-        demand.vms.push_back({node.devices, node.memory_bytes,
+        demand.vms.push_back({demanded(node), node.memory_bytes,
                               placement.guest.pinning == Pinning::numa ? node.numa_node : std::nullopt,
                               own_address_bits(placement.guest)});
       }

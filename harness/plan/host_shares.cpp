@@ -9,6 +9,7 @@
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/plan/node_group.h"
 #include "harness/plan/placer.h"
 
 namespace virtrain::harness {
@@ -87,13 +88,34 @@ std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
   if (scenario.security) {
     problems.emplace_back("leak searches are of one host (give one host: --hosts NAME)");
   }
-  const auto is_bridge = [](const ListedHost& host) {
-    return host.network.kind == vmctl::HostNetworkKind::bridge;
-  };
-  if (scenario.reuse == Reuse::experiment_case && std::ranges::any_of(scenario.hosts.hosts, is_bridge)) {
+  const auto is_shared = [](const ListedHost& host) { return vmctl::shares_ethernet(host.network.kind); };
+  if (scenario.reuse == Reuse::experiment_case && std::ranges::any_of(scenario.hosts.hosts, is_shared)) {
     problems.emplace_back(
-        "reuse: case keeps VMs on the same bridge as the slices of bare metal, with the same addresses (use "
-        "reuse: trial, or a network of kind vxlan)");
+        "reuse: case keeps VMs on the same bridge or NIC as the slices of bare metal, with the same "
+        "addresses "
+        "(use reuse: trial, or a network of kind vxlan)");
+  }
+  return problems;
+}
+
+std::vector<std::string> impossible_over_functions(const Scenario& scenario, vmctl::HostNetworkKind kind) {
+  std::vector<std::string> problems;
+  if (kind != vmctl::HostNetworkKind::vf) { return problems; }
+  for (const auto& arm : scenario.arms) {
+    if (shares_nodes(arm.base)) { continue; }
+    for (const auto& one : arm.cases) {
+      const auto refuse = [&](const std::string& words) {
+        add_once(problems, fmt::format("case {}: {} (leave it out, or use kind vxlan)", one.name, words));
+      };
+      if (one.guest.network.vhost || one.guest.network.queues != 1) {
+        refuse("guest.network: vhost and queues are of virtio NICs, and network kind vf has none");
+      }
+      for (const auto& tenant : one.tenants) {
+        if (tenant.limits.of_network()) {
+          refuse("limits: what a node sends past the host, through a virtual function, cannot be limited");
+        }
+      }
+    }
   }
   return problems;
 }

@@ -30,6 +30,10 @@ void for_each_part(const Plan& plan, const std::vector<PlanHost>& hosts,
 /// Features that a plan over several hosts cannot have, a sentence each.
 std::vector<std::string> impossible_over_hosts(const Scenario& scenario);
 
+/// Features that nodes cannot have whose network is of that kind, a sentence each: virtual functions have no
+/// end on the host.
+std::vector<std::string> impossible_over_functions(const Scenario& scenario, vmctl::HostNetworkKind kind);
+
 /// The names of the hosts on which the plan makes nodes; those of attached machines are not among them.
 std::vector<std::string> hosts_of(const Plan& plan);
 /// The place of a run of it, as the database has it: that host's own name, or the names of several, or of

@@ -69,7 +69,7 @@ ByHost<std::vector<std::string>> resources_of(const Plan& plan) {
       for (const auto& node : tenant.nodes) {
         auto& names = by_host[node.host];
         for (const int core : node.cores) { names.insert(fmt::format("core:{}", core)); }
-        for (const auto& device : node.devices) {
+        for (const auto& device : vmctl::devices_of(node)) {
           names.insert("device:" + device.grant.address);
           // How a card is set is so for all of its vGPUs.
           if (is_made_for_each_vm(device.grant)) { names.insert("device:" + card_of(device.grant)); }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <utility>
 
 #include "common/contains.h"
 #include "common/error.h"
@@ -100,6 +101,26 @@ vmctl::Inventory without_users(vmctl::Inventory inventory) {
   return inventory;
 }
 
+/// " (make them: …)": how the NIC gets as many virtual functions; empty where that is not what it lacks.
+std::string way_to_functions(const std::string& nic, const vmctl::Inventory& inventory, std::size_t wanted) {
+  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (const auto& device : *list) {
+      const auto& pci = device.function;
+      const auto there = pci.virtual_functions.size();
+      if (!contains(device.interfaces, nic) || pci.virtual_functions_possible == 0 || there >= wanted) {
+        continue;
+      }
+      if (std::cmp_less(pci.virtual_functions_possible, wanted)) {
+        return fmt::format(" (it can have {} at most: use fewer nodes on this host)",
+                           pci.virtual_functions_possible);
+      }
+      return fmt::format(" (make them: {})",
+                         vmctl::command_for_functions(nic, static_cast<std::int64_t>(wanted), there > 0));
+    }
+  }
+  return "";
+}
+
 /// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".
 std::string needing(std::int64_t nodes, const std::string& size) {
   return nodes == 1 ? fmt::format("one node of {} needs", size)
@@ -150,6 +171,7 @@ Placement Placer::place(const Case& wanted, bool in_vms, const std::vector<NodeN
     out.tenants.push_back(std::move(placed));
   }
   place_devices(wanted, out);
+  place_network_functions(out);
   place_cores(out);
   if (in_vms) { check_vms(out); }
   return out;
@@ -299,6 +321,35 @@ void Placer::place_devices(const Case& wanted, Placement& out) {
   for (auto& lack : lacks) { lack.words = "case " + wanted.name + ": " + lack.words; }
   problems.insert(problems.end(), lacks.begin(), lacks.end());
   for (auto& [node, choice] : chosen) { device_numa_nodes_[node->hostname] = choice.numa_nodes; }
+}
+
+/// A virtual function for each node, which both arms of a pair have.
+void Placer::place_network_functions(Placement& out) {
+  const bool for_vms = lends_to_vms(scenario_), for_slices = has_arm(scenario_, arm_bare_metal);
+  if (network_.kind != vmctl::HostNetworkKind::vf || (!for_vms && !for_slices)) { return; }
+  auto offer = offered_network_functions(network_.name, inventory_, for_vms, for_slices);
+  std::set<std::string> given;  // as devices
+  for (const auto& tenant : out.tenants) {
+    for (const auto& node : tenant.nodes) {
+      for (const auto& address : node.device_addresses()) { given.insert(address); }
+    }
+  }
+  std::erase_if(offer.slots, [&](const DeviceSlot& slot) { return given.contains(slot.id); });
+  auto next = offer.slots.begin();
+  std::size_t wanted = 0;
+  for (auto& tenant : out.tenants) {
+    for (auto& node : tenant.nodes) {
+      ++wanted;
+      if (next != offer.slots.end()) { node.network_function = (next++)->device; }
+    }
+  }
+  if (wanted <= offer.slots.size()) { return; }
+  auto& problems = wanted <= offer.slots.size() + offer.in_use ? busy_ : problems_;
+  problems.emplace_back(fmt::format("case {}: {} on {} need a virtual function of {} each, {} can be had{}{}",
+                                    out.case_name, counted(wanted, "node"), inventory_.hostname,
+                                    network_.name, offer.slots.size(),
+                                    offer.reasons.empty() ? "" : ": " + join(offer.reasons, "; "),
+                                    way_to_functions(network_.name, inventory_, wanted)));
 }
 
 /// A lack that only another run's cores cause is busy.

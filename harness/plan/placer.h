@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/plan/devices/device_allocator.h"
@@ -38,9 +39,11 @@ struct NodeNumber {
 /// the user hears of all of it at once.
 class Placer {
  public:
-  /// `emulated`: VMs run under TCG, whose QEMU takes more memory.
-  Placer(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated)
-      : scenario_(scenario), inventory_(inventory), emulated_(emulated) {}
+  /// `emulated`: VMs run under TCG, whose QEMU takes more memory. `network`: by which the host's nodes reach
+  /// those of others.
+  Placer(const Scenario& scenario, const vmctl::Inventory& inventory, bool emulated,
+         vmctl::HostNetwork network = {})
+      : scenario_(scenario), inventory_(inventory), emulated_(emulated), network_(std::move(network)) {}
 
   /// `in_vms`: an arm that the case is for runs in VMs. `numbers`, by tenant, where the case is this host's
   /// part of one over several.
@@ -55,6 +58,7 @@ class Placer {
   void check_totals(const Case& wanted, bool in_vms, Placement& out);
   void warn_of_little_memory(const Case& wanted);
   void place_devices(const Case& wanted, Placement& out);
+  void place_network_functions(Placement& out);
   std::map<std::string, DeviceChoice> take_shared(const Case& wanted, DeviceAllocator& allocator);
   void note_nothing_to_share(const Case& wanted, const Sharing& sharing,
                              const std::vector<std::string>& reasons);
@@ -75,6 +79,7 @@ class Placer {
   const Scenario& scenario_;
   const vmctl::Inventory& inventory_;
   bool emulated_;
+  vmctl::HostNetwork network_;
   std::map<std::string, std::vector<int>> device_numa_nodes_;  ///< by node, while a case is placed
   std::vector<Lack> problems_, busy_;
   std::vector<std::string> warnings_;

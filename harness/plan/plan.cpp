@@ -58,7 +58,9 @@ class HostPlacers {
   HostPlacers(const Scenario& scenario, const std::vector<PlanHost>& hosts) {
     for (const auto& host : hosts) {
       names_.push_back(host.name);
-      placers_.emplace_back(scenario, host.inventory, host.emulated);
+      // A host that is the only one has networks of its own.
+      const auto network = hosts.size() == 1 ? vmctl::HostNetwork() : host.network;
+      placers_.emplace_back(scenario, host.inventory, host.emulated, network);
     }
   }
 
@@ -301,6 +303,7 @@ nlohmann::json node_json(const NodePlacement& node) {
                      {"emulator_cores", node.emulator_cores},
                      {"network", {{"address", node.address}, {"mac", node.mac}}}};
   if (const auto limits = vmctl::limits_text(node.limits); !limits.empty()) { out["limits"] = limits; }
+  if (node.network_function) { out["network"]["function"] = device_json(*node.network_function); }
   out["numa_node"] = node.numa_node ? nlohmann::json(*node.numa_node) : nlohmann::json(nullptr);
   if (!node.host.empty()) { out["host"] = node.host; }
   return out;
@@ -406,7 +409,7 @@ std::int64_t boot_deadline_ns(const Scenario& scenario, const Guest& guest, cons
   const auto gpus = std::count_if(node.devices.begin(), node.devices.end(), [](const auto& device) {
     return device.device_class == vmctl::DeviceClass::gpu;
   });
-  const auto pinning = vmctl::pinning_time(node.memory_bytes, node.devices, guest.hugepages);
+  const auto pinning = vmctl::pinning_time(node.memory_bytes, devices_of(node), guest.hugepages);
   return scenario.boot_timeout_ns + gpus * 90 * second_ns + pinning.count() * second_ns;
 }
 
@@ -458,7 +461,10 @@ Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, con
   add_trials(scenario, placement_of, plan.emulated, done, plan);
   std::vector<Lack> problems;
   add_new(impossible_arms(scenario), problems);
-  if (hosts.size() > 1) { add_new(impossible_over_hosts(scenario), problems); }
+  if (hosts.size() > 1) {
+    add_new(impossible_over_hosts(scenario), problems);
+    add_new(impossible_over_functions(scenario, hosts.front().network.kind), problems);
+  }
   add_new(placer.problems(), problems);
   for_each_part(plan, hosts, [&](const PlanHost& host, const Plan& part) {
     add_new(kept_memory_problems(scenario, part, host.inventory, host.emulated), problems);

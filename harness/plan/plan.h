@@ -68,7 +68,8 @@ bool expects_emulation(const vmctl::Inventory& inventory);
 struct PlanHost {
   std::string name;  ///< NodeSpec::host of its nodes
   vmctl::Inventory inventory;
-  bool emulated = false;  ///< VMs there will run under TCG: expects_emulation()
+  bool emulated = false;            ///< VMs there will run under TCG: expects_emulation()
+  vmctl::HostNetwork network = {};  ///< by which its nodes reach those of the others
 };
 
 /// Pairs of a case, by its name, that need no trial any more.

@@ -70,14 +70,15 @@ std::string node_line(const Placement& placement, const TenantPlacement& tenant,
   }
   const auto limits = vmctl::limits_text(node.limits);
   return fmt::format(
-      "    {} {}{}: {}, NUMA node {}, {}{}, {}{}\n", tenant.name, node.hostname,
+      "    {} {}{}: {}, NUMA node {}, {}{}{}, {}{}\n", tenant.name, node.hostname,
       node.host.empty() ? "" : " on " + node.host, cores_text(node.cores),
       node.numa_node ? std::to_string(*node.numa_node) : "several", format_size(node.memory_bytes),
       node.devices.empty()
           ? ""
           : fmt::format(", {} {} ({}){}", word_for(node.devices), join(node.device_addresses(), " "),
                         node.devices_reason, clearing_words(node.devices)),
-      work_of(tenant), limits.empty() ? "" : "; at most " + limits);
+      node.network_function ? ", network by " + node.network_function->grant.address : "", work_of(tenant),
+      limits.empty() ? "" : "; at most " + limits);
 }
 
 /// "  vm-unpinned is like vm, with guest.pinning none" for each variant.

@@ -177,6 +177,19 @@ Words networks_carried_gradients(const TrialEvidence& trial) {
   return found;
 }
 
+Words nodes_had_their_functions(const TrialEvidence& trial) {
+  return each_node(trial, [](const NodeEvidence& node) -> std::string {
+    if (node.planned_mac.empty()) { return ""; }
+    if (node.nic_driver.empty()) {
+      return fmt::format("its eth0 is not the virtual function with {}: it reports no NIC", node.planned_mac);
+    }
+    return node.nic_mac == node.planned_mac
+               ? ""
+               : fmt::format("its eth0 has {} by driver {} where {} was planned", printable(node.nic_mac),
+                             printable(node.nic_driver), node.planned_mac);
+  });
+}
+
 Words guests_had_own_kernels(const TrialEvidence& trial) {
   Words found;
   std::set<std::string> boots;
@@ -482,6 +495,9 @@ constexpr std::array rules = {
     ValidityRule{"NET-4", Severity::invalidates,
                  "a tenant's network carried the bytes that its all-reduces need",
                  "a tenant trains on several nodes without an RDMA adapter", networks_carried_gradients},
+    ValidityRule{"NET-5", Severity::invalidates,
+                 "each node's interface was the virtual function that was planned for it",
+                 "hosts have a network of kind vf", nodes_had_their_functions},
     ValidityRule{"VM-1", Severity::invalidates,
                  "each VM ran a kernel of its own, neither the host's nor another VM's", "a trial has VMs",
                  guests_had_own_kernels},

@@ -18,6 +18,9 @@ NodeEvidence node_evidence(const LiveTrial& trial, const LiveTenant& tenant, con
   seen.boot_id = live.report.boot_id.value_or("");
   seen.has_own_kernel = live.made.has_own_kernel;
   seen.missing_devices = node.topology.missing;
+  if (live.made.network_medium == vmctl::network_by_functions) { seen.planned_mac = placed.mac; }
+  seen.nic_mac = live.report.nic_mac.value_or("");
+  seen.nic_driver = live.report.nic_driver.value_or("");
   seen.guest_gpu_numa_nodes = node.topology.gpu_numa_nodes;
   seen.peer_differences = node.topology.peer_differences;
   seen.licensed_at_start = node.licensed_at_start;

@@ -164,7 +164,7 @@ asio::awaitable<void> look_at_guest_devices(LiveTrial& trial) {
   std::vector<asio::awaitable<void>> looks;
   for (auto& tenant : trial.tenants) {
     for (auto& node : tenant.nodes) {
-      if (node.live.made.has_own_kernel && !node.live.placement->devices.empty()) {
+      if (node.live.made.has_own_kernel && !vmctl::devices_of(*node.live.placement).empty()) {
         looks.push_back(look_at_devices_of(trial, node));
       }
     }

@@ -36,7 +36,9 @@ ByHost<std::vector<std::string>> device_addresses(const Placement& placement) {
   ByHost<std::vector<std::string>> by_host;
   for (const auto& tenant : placement.tenants) {
     for (const auto& node : tenant.nodes) {
-      for (const auto& address : node.device_addresses()) { by_host[node.host].push_back(address); }
+      for (const auto& device : vmctl::devices_of(node)) {
+        by_host[node.host].push_back(device.grant.address);
+      }
     }
   }
   return by_host;

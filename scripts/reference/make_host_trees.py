@@ -246,6 +246,30 @@ def vendor_vfio_host(base):
         host.link(f"{virtual}/physfn", folder)
 
 
+def sriov_nic_host(base):
+    """A dual-port 82576, whose functions are as lspci lists them: those of the first port at every second address from 128 on. Of
+    these one is free for all, one is without a driver, one is in somebody's namespace, one in a VM, and one has a route."""
+    host = Host(base, "sriov-nic-host", "Intel(R) Xeon(R) Gold 6248", [range(0, 8)], [64])
+    above = host.root_port("pci0000:00", "0000:00:1c.0", 0, 10)
+    ports = []
+    for port in range(2):
+        sriov = {"sriov_totalvfs": "7", "sriov_numvfs": "0" if port else "5", "sriov_offset": "128", "sriov_stride": "2"}
+        ports.append(host.function(f"{above}/0000:03:00.{port}", "8086:10c9", "020000", driver="igb", group=11 + port,
+                                   possible=("2.5 GT/s PCIe", 4), bars=[(128 << 10,)], files=sriov))
+        host.write(f"{ports[port]}/net/ens1f{port}/mtu", "9000")
+    for index, (driver, interface) in enumerate([("igbvf", "ens1f0v0"), (None, None), ("igbvf", None), ("vfio-pci", None),
+                                                 ("igbvf", "ens1f0v4")]):
+        number = 128 + 2 * index
+        virtual = host.function(f"{above}/0000:03:{number >> 3:02x}.{number & 7}", "8086:10ca", "020000", driver=driver, group=20 + index,
+                                reset="flr")
+        if interface:
+            host.write(f"{virtual}/net/{interface}/mtu", "1500")
+        host.link(f"{ports[0]}/virtfn{index}", virtual)
+        host.link(f"{virtual}/physfn", ports[0])
+    host.opens(4242, "qemu-system-x86", "/dev/vfio/23")
+    host.write("proc/net/route", "Iface\tDestination\tGateway \tFlags\nens1f0v4\t0000000A\t00000000\t0001\n")
+
+
 def mig_host(base):
     """Two A100 SXM, the first cut into two GPU instances; its audio-less twin is whole and a job runs on it."""
     host = Host(base, "mig-host", "AMD EPYC 7742 64-Core Processor", [range(0, 64), range(64, 128)], [512, 512], flags="svm")
@@ -273,7 +297,7 @@ def laptop(base):
 
 def main():
     base = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parents[2] / "tests/data")
-    for make in (r750xa, hgx_h200, mdev_host, vendor_vfio_host, mig_host, laptop):
+    for make in (r750xa, hgx_h200, mdev_host, vendor_vfio_host, sriov_nic_host, mig_host, laptop):
         make(base)
 
 

@@ -6,6 +6,13 @@
 
 namespace virtrain::vmctl {
 
+bool is_in_another_namespace(const HostDevice& device) {
+  const auto& pci = device.function;
+  // mlx5_vfio_pci and its like belong to VMs, too.
+  const bool has_host_driver = !pci.driver.empty() && pci.driver.find("vfio") == std::string::npos;
+  return pci.class_code.starts_with("0x0200") && has_host_driver && device.interfaces.empty();
+}
+
 std::string in_words(const DeviceUser& user) {
   if (user.pid > 0) { return fmt::format("{} (pid {}) has {} open", user.process, user.pid, user.path); }
   if (user.process == "route") { return user.path + " has a route"; }

@@ -78,11 +78,16 @@ struct HostDevice {
   /// read.
   bool has_acs_above = false;
   std::vector<NetworkPort> ports;
+  /// Network interfaces, "ens1f0". Of a function with a driver none where they are in another namespace.
+  std::vector<std::string> interfaces;
   std::vector<DeviceUser> users;
 };
 BOOST_DESCRIBE_STRUCT(HostDevice, (),
                       (function, device_class, name, uuid, minor, mechanism, mechanism_reason, vgpu_types,
-                       vgpus, mig_instances, nvlink_peers, has_acs_above, ports, users))
+                       vgpus, mig_instances, nvlink_peers, has_acs_above, ports, interfaces, users))
+
+/// Whether its driver's network interface is not this namespace's, so that somebody else has it.
+bool is_in_another_namespace(const HostDevice& device);
 
 /// "dd (pid 77) has /dev/nvme0n1 open", "/dev/nvme0n1 is mounted on /mnt".
 std::string in_words(const DeviceUser& user);

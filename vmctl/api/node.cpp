@@ -42,11 +42,20 @@ std::vector<std::uint64_t> memory_shares(std::uint64_t bytes, const std::vector<
 
 }  // namespace
 
+std::vector<PlacedDevice> devices_of(const NodeSpec& node) {
+  auto devices = node.devices;
+  if (!node.network_function) { return devices; }
+  devices.push_back(*node.network_function);
+  devices.back().mac = node.mac;
+  devices.back().is_ethernet = true;  // its card need not do RDMA, which is where ports are listed
+  return devices;
+}
+
 /// A guest with devices has a NUMA cell for each host node of its cores, so that the devices can be on one.
 std::vector<NumaCell> numa_cells(const NodeSpec& node) {
   std::vector<NumaCell> cells;
   const bool any_known =
-      std::ranges::any_of(node.devices, [](const auto& device) { return device.numa_node >= 0; });
+      std::ranges::any_of(devices_of(node), [](const auto& device) { return device.numa_node >= 0; });
   if (!any_known) { return cells; }
   for (std::size_t vcpu = 0; vcpu < node.core_numa_nodes.size(); ++vcpu) {
     const int host_node = node.core_numa_nodes[vcpu];
@@ -111,7 +120,7 @@ std::string limits_text(const NodeLimits& limits) {
 
 std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment) {
   std::vector<DeviceGrant> grants;
-  for (const auto& device : node.devices) {
+  for (const auto& device : devices_of(node)) {
     auto grant = device.grant;
     if (grant.kind == GrantKind::mdev) {
       grant.uuid = uuid_of(fmt::format("{} {} {} {} {}", experiment, node.hostname, grant.address,
@@ -140,6 +149,7 @@ std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<
 
 GuestBoot guest_boot(const std::vector<NodeSpec>& tenants_nodes, const NodeSpec& node, bool networked) {
   GuestBoot boot{node.hostname, networked ? node.address : "", {}, !node.payload.empty()};
+  if (networked && node.network_function) { boot.mac = node.mac; }
   for (const auto& peer : tenants_nodes) {
     boot.hosts.push_back({peer.hostname, split(peer.address, '/')[0]});
   }
@@ -149,6 +159,8 @@ GuestBoot guest_boot(const std::vector<NodeSpec>& tenants_nodes, const NodeSpec&
 std::string guest_command_line(const GuestBoot& boot) {
   std::string line = "root=/dev/vda console=ttyS0 panic=-1 quiet vt.host=" + boot.hostname;
   if (!boot.address.empty()) { line += " vt.ip=" + boot.address; }
+  if (!boot.mac.empty()) { line += " vt.mac=" + boot.mac; }
+  if (boot.mtu) { line += fmt::format(" vt.mtu={}", *boot.mtu); }
   std::vector<std::string> hosts;
   for (const auto& host : boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
   if (!hosts.empty()) { line += " vt.hosts=" + join(hosts, ","); }
@@ -157,7 +169,7 @@ std::string guest_command_line(const GuestBoot& boot) {
   const auto blank_free = [](const std::string& word) {
     return word.find_first_of(" \t\r\n\"',") == std::string::npos;
   };
-  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address);
+  bool words_ok = blank_free(boot.hostname) && blank_free(boot.address) && blank_free(boot.mac);
   for (const auto& host : boot.hosts) {
     words_ok = words_ok && blank_free(host.name) && blank_free(host.address);
   }

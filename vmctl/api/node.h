@@ -214,10 +214,16 @@ struct NodeSpec {
   std::string host = {};             ///< that makes it, RunSpec::host; empty: the only one
   /// SHA-256 of the payload that its job runs in, which the run has taken; empty: none.
   std::string payload = {};
+  /// The virtual function that is its eth0, and gets `mac`, where hosts have a network of kind vf.
+  std::optional<PlacedDevice> network_function = {};
 };
 BOOST_DESCRIBE_STRUCT(NodeSpec, (),
                       (hostname, address, mac, cores, core_numa_nodes, emulator_cores, numa_node,
-                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel, host, payload))
+                       memory_bytes, devices, clique, limits, scratch_bytes, planted_channel, host, payload,
+                       network_function))
+
+/// All devices of the node: last the virtual function that is its network, with its MAC address.
+std::vector<PlacedDevice> devices_of(const NodeSpec& node);
 
 /// Name of the guest agent's virtio-serial port.
 inline constexpr const char* agent_channel = "org.virtrain.agent.0";
@@ -251,9 +257,11 @@ struct GuestBoot {
     std::string address;  ///< without prefix length
   };
   std::string hostname;
-  std::string address;       ///< of eth0, "10.77.0.11/24"; empty: no network
-  std::vector<Host> hosts;   ///< for /etc/hosts, itself included
-  bool has_payload = false;  ///< it mounts the disk with payload_serial
+  std::string address;                   ///< of eth0, "10.77.0.11/24"; empty: no network
+  std::vector<Host> hosts;               ///< for /etc/hosts, itself included
+  bool has_payload = false;              ///< it mounts the disk with payload_serial
+  std::string mac = {};                  ///< of a virtual function that is to be eth0; empty: eth0 is there
+  std::optional<std::int64_t> mtu = {};  ///< that it sets; absent: the NIC says it
 };
 
 /// Name, address and neighbours that a node boots with.
@@ -280,7 +288,7 @@ std::map<int, std::uint64_t> memory_by_host_node(const GuestSpec& guest, const N
 std::chrono::seconds pinning_time(std::uint64_t memory_bytes, const std::vector<PlacedDevice>& devices,
                                   bool hugepages);
 
-/// Grants of the node, in the order of its devices. The UUID of a mediated device follows from the
+/// Grants of the node, in the order of devices_of(). The UUID of a mediated device follows from the
 /// experiment, the node, the parent and the type: it is the same in every trial, so that trials can share the
 /// device.
 std::vector<DeviceGrant> grants_of(const NodeSpec& node, const std::string& experiment);
@@ -324,8 +332,8 @@ struct NodeFacts {
   std::string cache_home;     ///< a folder of this node and no other for what ranks keep; in VMs not made
   /// Folder of mode 0700 that lives as long as the node: its TMPDIR, and where mpirun keeps what it shares.
   std::string temporary_folder;
-  /// "shared_medium" where anybody on the host can join the tenant's network. Between hosts "bridge", "vxlan"
-  /// or, of a shared slice, "host_nic". Else empty.
+  /// "shared_medium" where anybody on the host can join the tenant's network. Between hosts "bridge",
+  /// "vxlan", "vf" or, of a shared slice, "host_nic". Else empty.
   std::string network_medium;
   std::string interface;  ///< of the node in that network, as the node names it: "eth0"; empty: it has none
   std::string address;    ///< by which the tenant's other nodes reach it there, "10.77.0.1"

@@ -168,6 +168,7 @@ HostDevice describe(const fs::path& root, PciFunction function, DeviceClass devi
   }
   if (device_class == DeviceClass::gpu) { read_mig_instances(root, device); }
   if (device_class == DeviceClass::rdma_nic) { device.ports = read_ports(pci.folder); }
+  device.interfaces = entry_names(pci.folder / "net");
   return device;
 }
 

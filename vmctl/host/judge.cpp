@@ -361,6 +361,37 @@ void require_node_devices(const std::string& node, const Inventory& host, const 
   }
 }
 
+/// The virtual function that is a node's network, of the NIC that the run's host gives for it.
+void require_network_function(const std::string& node, const Inventory& host, const Acquired& acquired,
+                              const NodeGroupSpec& group, const RunSpec& run, const NodeSpec& said,
+                              std::set<std::string>& taken) {
+  const auto field = node + ".network_function";
+  if (run.network.kind != HostNetworkKind::vf) {
+    if (said.network_function) { refuse_field(field, said.network_function->grant.address, "absent"); }
+    return;
+  }
+  if (!said.network_function) {
+    // The shared arm has the host's own NIC.
+    if (group.kind == NodeKind::shared_slice) { return; }
+    refuse_field(field, "", "a virtual function of " + run.network.name);
+  }
+  const auto& function = *said.network_function;
+  const auto& grant = function.grant;
+  const auto& device = require_grant(field + ".grant", host, grant);
+  const auto* physical = find_of_host(host, grant.physical_function);
+  const bool is_of_nic =
+      physical != nullptr && grant.kind == GrantKind::virtual_function &&
+      device.function.address == grant.address &&
+      std::ranges::find(physical->interfaces, run.network.name) != physical->interfaces.end();
+  if (!is_of_nic) { refuse_field(field, grant.address, "a virtual function of " + run.network.name); }
+  require_acquired(field + ".grant.address", acquired, grant);
+  if (group.kind == NodeKind::vm) { require_lendable(field + ".grant", host, acquired, grant, device); }
+  require_as_read(field, function, device);
+  require_new(field + ".grant.address", taken, grant.address);
+  if (!function.mac.empty()) { refuse_field(field + ".mac", function.mac, "empty: the node says it"); }
+  if (!is_mac(said.mac)) { refuse_field(node + ".mac", said.mac, "an address such as 52:54:00:00:00:01"); }
+}
+
 }  // namespace
 
 void judge_path(const std::string& field, const std::string& path) {
@@ -537,7 +568,7 @@ void judge_group(const NodeGroupSpec& group) {
 void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired, const NodeGroupSpec& group,
                  const RunSpec& run) {
   judge_group(group);
-  const bool share_a_bridge = run.network.kind == HostNetworkKind::bridge;
+  const bool share_an_ethernet = shares_ethernet(run.network.kind);
   std::set<std::string> addresses;
   const Acquired ours(acquired.begin(), acquired.end());
   const auto cores = numa_nodes_by_core(host);
@@ -548,7 +579,7 @@ void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired
     for (std::size_t n = 0; n < group.tenants[t].size(); ++n) {
       const auto& node = group.tenants[t][n];
       const auto field = field_of_node(t, n);
-      if (share_a_bridge) { require_new(field + ".address", addresses, node.address); }
+      if (share_an_ethernet) { require_new(field + ".address", addresses, node.address); }
       if (node.host != run.host) { continue; }
       require_node_cores(field, cores, ours, node);
       memory += node.memory_bytes;
@@ -560,6 +591,7 @@ void judge_nodes(const Inventory& host, const std::vector<std::string>& acquired
       if (group.kind == NodeKind::vm) {
         require_node_devices(field, host, ours, node.devices, devices, macs);
       }
+      require_network_function(field, host, ours, group, run, node, devices);
     }
   }
 }

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/files/reading.h"
@@ -75,15 +77,20 @@ void forget_users_of_leased(const LeaseJournal& journal, std::vector<HostDevice>
   }
 }
 
-/// Whoever is plugged into a bridge sees and sends there as a machine of that network. Which bridges other
-/// users may have is root's to say.
+/// Whoever is plugged into a bridge, or has a virtual function, sees and sends there as a machine of that
+/// network. Which ones other users may have is root's to say.
 void require_allowed(const HostNetwork& network) {
-  if (network.kind != HostNetworkKind::bridge || !works_for_another()) { return; }
-  if (allows_bridge(read_file(allowed_bridges).value_or(""), network.name)) { return; }
-  throw Error(fmt::format("plug nodes of user {} into bridge {}", coordinator_user().user, network.name),
+  if (!shares_ethernet(network.kind) || !works_for_another()) { return; }
+  const bool is_bridge = network.kind == HostNetworkKind::bridge;
+  const auto* list = is_bridge ? allowed_bridges : allowed_nics;
+  if (allows_device(read_file(list).value_or(""), network.name)) { return; }
+  throw Error(is_bridge
+                  ? fmt::format("plug nodes of user {} into bridge {}", coordinator_user().user, network.name)
+                  : fmt::format("give nodes of user {} virtual functions of {}", coordinator_user().user,
+                                network.name),
               ErrorCode::host_unable,
-              fmt::format("{} does not allow it (root: echo 'allow {}' >> {}; or use a VXLAN)",
-                          allowed_bridges, network.name, allowed_bridges));
+              fmt::format("{} does not allow it (root: echo 'allow {}' >> {}; or use a VXLAN)", list,
+                          network.name, list));
 }
 
 /// Where a user's own folder for claims cannot be had, runs go on without: a stranger may have planted it.
@@ -206,7 +213,17 @@ HostNetworkFacts LocalHost::look_at_network(const HostNetwork& network) {
                 "a recorded host has none to look at (run virtrain on the host itself)");
   }
   require_allowed(network);
-  return read_host_network(network);
+  auto facts = read_host_network(network);
+  if (facts.free_functions.empty() || !LeaseJournal::is_there()) { return facts; }
+  const LeaseJournal journal;
+  const auto owners = journal.device_owners();
+  const auto quarantined = journal.quarantined();
+  std::erase_if(facts.free_functions, [&](const std::string& address) {
+    const auto owner = owners.find(address);
+    return (owner != owners.end() && is_alive(owner->second)) ||
+           std::ranges::any_of(quarantined, [&](const auto& one) { return one.address == address; });
+  });
+  return facts;
 }
 
 std::string LocalHost::planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::size_t node,

@@ -24,6 +24,9 @@
 #include "vmctl/hypervisor/qemu_threads.h"
 #include "vmctl/machine/host_network.h"
 #include "vmctl/process/calling_user.h"
+#include "vmctl/resources/cleanup.h"
+#include "vmctl/resources/devices/network_function.h"
+#include "vmctl/resources/kind/handler.h"
 #include "vmctl/slice/net_devices.h"
 #include "vmctl/slice/resctrl.h"
 #include "vmctl/slice/temporary_folder.h"
@@ -159,7 +162,7 @@ void MadeNodes::look_at_host_network() {
   }
   if (run_.spec.mode != HostMode::system) {
     unable(
-        fmt::format("a bridge or VXLAN between hosts needs mode system, and this host runs in mode {} "
+        fmt::format("a network between hosts needs mode system, and this host runs in mode {} "
                     "(docs/hosts.md says how to get root's privileges; arm bare_metal_shared needs none)",
                     to_string(run_.spec.mode)));
   }
@@ -171,6 +174,7 @@ void MadeNodes::look_at_host_network() {
 MadeNodes::Network MadeNodes::plan_network(std::size_t tenant) const {
   if (spec_.kind == NodeKind::shared_slice || own_nodes(tenant).empty()) { return {}; }
   if (spec_.network.kind == HostNetworkKind::bridge) { return {"", spec_.network.name}; }
+  if (spec_.network.kind == HostNetworkKind::vf) { return {.of_functions = true}; }
   const bool is_tunnelled = spec_.network.kind == HostNetworkKind::vxlan;
   if (spec_.kind == NodeKind::slice) {
     Network network{names_.slice_bridge(tenant), names_.slice_bridge(tenant)};
@@ -221,6 +225,9 @@ MadeNodes::Node MadeNodes::plan_node(std::size_t tenant, std::size_t placed) {
             spec_.kind == NodeKind::shared_slice ? own_nodes(tenant) : std::vector{placed});
   // A guest's cores are all its own; a slice sees the whole host in /proc/stat.
   if (!is_vm()) { facts.counted_cores = format_cpu_list(facts.cores); }
+  if (networks_[tenant].of_functions && !node.spec->network_function) {
+    refuse(fmt::format("{} has no virtual function", node.spec->hostname));
+  }
   if (!networks_[tenant].bridge.empty()) {
     node.nic = is_vm() ? names_.tap(facts.id) : names_.slice_nic(facts.id);
   }
@@ -272,6 +279,7 @@ std::optional<NicKind> MadeNodes::vm_nic(const Node& node) const {
   const auto& network = networks_[node.facts.tenant];
   if (!network.connects()) { return std::nullopt; }
   if (network.multicast_port != 0) { return NicKind::multicast; }
+  if (network.of_functions) { return NicKind::function; }
   if (network.name.empty()) { return NicKind::bridge; }
   return network.of_libvirt ? NicKind::network : NicKind::tap;
 }
@@ -285,7 +293,7 @@ std::int64_t MadeNodes::journal(EffectKind kind, const std::string& name) {
 void MadeNodes::make_networks() {
   if (was_removed_ || !made_networks_.empty()) { refuse("its networks were made already"); }
   if (is_vm()) { vm_host(); }
-  take_addresses_on_bridge();
+  take_shared_addresses();
   for (std::size_t t = 0; t < networks_.size(); ++t) {
     const auto& network = networks_[t];
     if (network.name.empty()) { continue; }
@@ -304,10 +312,10 @@ void MadeNodes::make_networks() {
   }
 }
 
-/// VMs may wait for their next trial while slices run. Networks of their own keep them apart; a bridge that
-/// they share does not.
-void MadeNodes::take_addresses_on_bridge() {
-  if (spec_.network.kind != HostNetworkKind::bridge || spec_.kind == NodeKind::shared_slice) { return; }
+/// VMs may wait for their next trial while slices run. Networks of their own keep them apart; a bridge or NIC
+/// that they share does not.
+void MadeNodes::take_shared_addresses() {
+  if (!shares_ethernet(spec_.network.kind) || spec_.kind == NodeKind::shared_slice) { return; }
   const std::scoped_lock lock(run_.plugged_mutex);
   for (const auto& node : nodes_) {
     const auto& address = node.spec->address;
@@ -347,6 +355,17 @@ NodeStream MadeNodes::start(NodeId id) {
   return stream;
 }
 
+void MadeNodes::use_network_function(const Node& node) {
+  if (!networks_[node.facts.tenant].of_functions) { return; }
+  const auto& address = node.spec->network_function->grant.address;
+  auto effect = network_function_effect(address, node.spec->mac, !is_vm());
+  effect.owner = run_.owner;
+  effect.id = run_.journal.intent(run_.owner, effect.kind, effect.name, effect.state);
+  used_functions_.push_back(effect);
+  handler_of(effect.kind).make(effect);
+  run_.journal.done(effect.id);
+}
+
 std::optional<BootDisk> MadeNodes::boot_disk_of(const Node& node) const {
   const auto& image = vm_host().cloud_image;
   if (!image) { return std::nullopt; }
@@ -380,8 +399,9 @@ void MadeNodes::make_boot_disk(const Node& node) {
   for (const auto& file : {disk->overlay, disk->seed}) {
     made_files_.emplace_back(file, journal(EffectKind::file, file));
   }
-  const CloudSeed seed{guest_boot(spec_.tenants[node.facts.tenant], *node.spec, vm_nic(node).has_value()),
-                       node.spec->mac};
+  CloudSeed seed{guest_boot(spec_.tenants[node.facts.tenant], *node.spec, vm_nic(node).has_value()),
+                 node.spec->mac};
+  if (vm_nic(node) == NicKind::function) { seed.boot.mtu = spec_.guest.network.mtu; }
   make_overlay(*vm_host().cloud_image, disk->overlay);
   write_seed(seed, node.facts.uuid, disk->seed);
 }
@@ -394,6 +414,7 @@ void MadeNodes::make_scratch_disk(Node& node) {
 }
 
 NodeStream MadeNodes::start_vm(Node& node) {
+  use_network_function(node);
   make_boot_disk(node);
   make_scratch_disk(node);
   const auto spec = domain_of(node);
@@ -460,6 +481,9 @@ SliceSpec MadeNodes::slice_of(const Node& node) const {
   if (spec.isolated) {
     spec.network = {networks_[node.facts.tenant].bridge, node.nic, node.spec->address,
                     spec_.guest.network.mtu, ""};
+    if (networks_[node.facts.tenant].of_functions) {
+      spec.network.device = read_interface(node.spec->network_function->grant.address).name;
+    }
     if (spec_.network.kind == HostNetworkKind::bridge) {
       spec.network.host_mac = host_end_mac(node.spec->mac);
     }
@@ -492,6 +516,7 @@ void MadeNodes::make_folders(const Node& node) {
 }
 
 NodeStream MadeNodes::start_slice(Node& node) {
+  use_network_function(node);
   make_folders(node);
   const auto id = journal(EffectKind::slice, node.facts.name);
   made_nodes_.emplace_back(&node, id);
@@ -656,6 +681,13 @@ Removal MadeNodes::remove() {
     } catch (const std::exception& error) {
       removal.left.push_back(node->facts.name + ": " + error.what());
       may_use_files = true;
+    }
+  }
+  for (; !may_use_files && !used_functions_.empty(); used_functions_.pop_back()) {
+    try {
+      undo_and_forget(run_.journal, used_functions_.back());
+    } catch (const std::exception& error) {
+      removal.left.push_back(used_functions_.back().name + ": " + error.what());
     }
   }
   for (; !made_groups_.empty(); made_groups_.pop_back()) {

@@ -45,10 +45,11 @@ class MadeNodes {
     std::string name;    ///< libvirt's, or the bridge's own; empty: there is nothing to make
     std::string bridge;  ///< into which nodes are plugged: the tenant's own, or one of the host's
     bool of_libvirt = false;
-    int multicast_port = 0;  ///< where VMs are each other's network
-    std::string vxlan = {};  ///< the tunnel to the tenant's nodes on other hosts; empty: none
+    int multicast_port = 0;     ///< where VMs are each other's network
+    std::string vxlan = {};     ///< the tunnel to the tenant's nodes on other hosts; empty: none
+    bool of_functions = false;  ///< each node has a virtual function of the host's NIC
 
-    bool connects() const { return !bridge.empty() || multicast_port != 0; }
+    bool connects() const { return !bridge.empty() || multicast_port != 0 || of_functions; }
   };
   struct Node {
     NodeFacts facts;
@@ -92,8 +93,11 @@ class MadeNodes {
   NodeStream start_slice(Node& node);
   void remove_node(Node& node, Removal& removal);
   void remove_domain(const std::string& name, Removal& removal);
-  /// Throws Error(host_unable) where another group's node has the address of one of these.
-  void take_addresses_on_bridge();
+  /// Throws Error(host_unable) where another group's node has the address of one of these, where tenants
+  /// share one Ethernet.
+  void take_shared_addresses();
+  /// Lets the NIC enforce the node's address on the virtual function that is its network.
+  void use_network_function(const Node& node);
   void make_vxlan(const Network& network, std::size_t tenant);
   void remove_network(const Network& network);
   /// Notes that an effect is gone. Where the journal refuses (its disk is full) the removal goes on all the
@@ -116,6 +120,7 @@ class MadeNodes {
   std::vector<std::pair<Node*, std::int64_t>> made_nodes_;         ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_files_;   ///< likewise
   std::vector<std::pair<std::string, std::int64_t>> made_groups_;  ///< of resctrl, likewise
+  std::vector<Effect> used_functions_;                             ///< with its journal id each
 };
 
 }  // namespace virtrain::vmctl

@@ -91,13 +91,14 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   spec.planted_channel = node.planted_channel;
   spec.domain_template = guest.domain_template;
   if (!spec.boot_disk) {
-    spec.kernel_command_line =
-        guest_command_line(guest_boot(group.tenants[tenant], node, facts.nic.has_value()));
+    auto boot = guest_boot(group.tenants[tenant], node, facts.nic.has_value());
+    if (facts.nic == NicKind::function) { boot.mtu = guest.network.mtu; }
+    spec.kernel_command_line = guest_command_line(boot);
     if (!uses_kvm(facts.virtualization)) { spec.kernel_command_line += emulated_words; }
     if (guest.memory_encryption == MemoryEncryption::bounce) { spec.kernel_command_line += bounce_words; }
   }
   spec.in_session = facts.in_session;
-  if (facts.nic) {
+  if (facts.nic && *facts.nic != NicKind::function) {
     const auto source = *facts.nic == NicKind::network  ? names.network(tenant)
                         : *facts.nic == NicKind::bridge ? group.network.name
                                                         : "";
@@ -110,7 +111,7 @@ DomainSpec domain_spec(const NodeGroupSpec& group, std::size_t tenant, std::size
   if (uses_kvm(facts.virtualization)) { spec.cpu_traits = facts.cpu_traits; }
   spec.clique = node.clique;
   spec.limits = node.limits;
-  spec.devices = node.devices;
+  spec.devices = devices_of(node);
   const auto grants = grants_of(node, names.experiment);
   for (std::size_t i = 0; i < grants.size(); ++i) { spec.devices[i].grant = grants[i]; }
   arrange(spec.devices, guest.topology);
@@ -132,6 +133,7 @@ std::string planned_xml(const NodeGroupSpec& group, std::size_t tenant, std::siz
     facts.boot_disk = BootDisk{files + ".qcow2", group.guest.image, "FORMAT", files + "-seed.iso"};
   }
   if (group.network.kind == HostNetworkKind::bridge) { facts.nic = NicKind::bridge; }
+  if (group.network.kind == HostNetworkKind::vf) { facts.nic = NicKind::function; }
   if (group.tenants[tenant][node].scratch_bytes > 0) { facts.scratch = ScratchDisk{files + ".disk"}; }
   if (const auto& payload = group.tenants[tenant][node].payload; !payload.empty()) {
     facts.payload = images + payload.substr(0, length_of_image_hash) + "/disk";

@@ -32,6 +32,11 @@ std::int64_t mtu_of_nodes(const GuestNetwork& guest, const HostNetwork& network,
                     "guest.network.mtu out, or set it to {})",
                     facts.mtu, facts.mtu));
   }
+  if (*guest.mtu > facts.mtu && network.kind == HostNetworkKind::vf) {
+    refuse(fmt::format(
+        "the NIC carries at most {} (lower guest.network.mtu, or raise the MTU of {} on all hosts)",
+        facts.mtu, network.name));
+  }
   if (*guest.mtu > facts.mtu) {
     refuse(
         fmt::format("its VXLAN carries at most {} (lower guest.network.mtu, or raise the MTU of {} on all "
@@ -76,7 +81,7 @@ void require_usable_by_host(const HostNetwork& network, const HostNetworkFacts& 
   }
 }
 
-bool allows_bridge(std::string_view list, const std::string& bridge) {
+bool allows_device(std::string_view list, const std::string& device) {
   bool is_allowed = false;
   for (const auto& line : split(std::string(list), '\n')) {
     Scanner in(line);
@@ -86,7 +91,7 @@ bool allows_bridge(std::string_view list, const std::string& bridge) {
     const auto verb = in.take_while(is_of_word);
     in.take_while(is_blank);
     const auto name = in.take_while(is_of_word);
-    if (name != bridge && name != "all") { continue; }
+    if (name != device && name != "all") { continue; }
     if (verb == "deny") { return false; }
     is_allowed = is_allowed || verb == "allow";
   }

@@ -33,8 +33,10 @@ void require_usable_by_host(const HostNetwork& network, const HostNetworkFacts& 
 
 /// Root's list of bridges into which users may plug VMs, as QEMU's bridge helper reads it.
 inline constexpr const char* allowed_bridges = "/etc/qemu/bridge.conf";
-/// Whether such a list ("allow br0", "allow all", "deny br0") has the bridge. A line that denies it wins.
-bool allows_bridge(std::string_view list, const std::string& bridge);
+/// Root's list, of the same form, of NICs whose virtual functions users may have as their nodes' network.
+inline constexpr const char* allowed_nics = "/etc/virtrain/vf.conf";
+/// Whether such a list ("allow br0", "allow all", "deny br0") has the device. A line that denies it wins.
+bool allows_device(std::string_view list, const std::string& device);
 
 /// The address of the host's end of a link into somebody's bridge. A bridge takes the lowest of its ports'
 /// addresses, so that this one is high, as libvirt's are.

@@ -10,6 +10,7 @@
   KIND(process)                     \
   KIND(slice)                       \
   KIND(domain)                      \
+  KIND(network_function)            \
   KIND(vxlan)                       \
   KIND(network)                     \
   KIND(veth)                        \

@@ -20,6 +20,8 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/devices/device_users.h"
+#include "vmctl/devices/host_device.h"
 #include "vmctl/slice/net_devices.h"
 
 namespace virtrain::vmctl {
@@ -124,6 +126,38 @@ void require_there(const HostNetwork& network) {
                                       network.name));
 }
 
+/// The NIC's own virtual functions. A network's nodes have what nobody uses: its interface, if it has a
+/// driver, is in no other namespace and without addresses.
+void add_functions(const HostNetwork& network, HostNetworkFacts& facts) {
+  const auto& name = network.name;
+  const auto address = link_name(net_devices / name / "device");
+  const auto physical = read_pci_function("/", address);
+  if (physical && !physical->physical_function.empty()) {
+    network_unable(network, fmt::format("{} is a virtual function itself (name its physical function's "
+                                        "interface)",
+                                        name));
+  }
+  if (!physical || physical->virtual_functions_possible == 0) {
+    network_unable(network, fmt::format("{} has no virtual functions (SR-IOV is off in its firmware, or "
+                                        "unknown to it; kind: vxlan works over any NIC)",
+                                        name));
+  }
+  facts.functions_possible = physical->virtual_functions_possible;
+  facts.functions = std::ssize(physical->virtual_functions);
+  if (facts.functions == 0) {
+    network_unable(network, fmt::format("none of the {} virtual functions that {} can have is there ({})",
+                                        facts.functions_possible, name,
+                                        command_for_functions(name, facts.functions_possible, false)));
+  }
+  auto functions = read_devices("/", physical->virtual_functions);
+  find_users("/", functions);
+  for (const auto& one : functions) {
+    if (one.users.empty() && !is_in_another_namespace(one)) {
+      facts.free_functions.push_back(one.function.address);
+    }
+  }
+}
+
 void require_bridge(const HostNetwork& network) {
   if (link_kind(network.name) != LinkKind::bridge) {
     network_unable(network, fmt::format("{} is not a bridge (ip -br link show type bridge shows those of "
@@ -138,7 +172,7 @@ void require_bridge(const HostNetwork& network) {
   }
 }
 
-void require_nic(const HostNetwork& network, const std::string& address) {
+void require_link(const HostNetwork& network) {
   const auto& name = network.name;
   const auto flags = flags_of(name);
   if ((flags & IFF_UP) == 0) {
@@ -147,6 +181,10 @@ void require_nic(const HostNetwork& network, const std::string& address) {
   if ((flags & IFF_RUNNING) == 0) {
     network_unable(network, fmt::format("{} has no link; check its cable and the other end", name));
   }
+}
+
+void require_address(const HostNetwork& network, const std::string& address) {
+  const auto& name = network.name;
   if (address.empty()) {
     network_unable(network, fmt::format("{} has no address that other hosts reach (ip addr add ADDRESS/BITS "
                                         "dev {})",
@@ -166,8 +204,12 @@ HostNetworkFacts read_host_network(const HostNetwork& network) {
   facts.address = address_of(network.name);
   if (network.kind == HostNetworkKind::bridge) {
     require_bridge(network);
+  } else if (network.kind == HostNetworkKind::vf) {
+    add_functions(network, facts);
+    require_link(network);
   } else {
-    require_nic(network, facts.address);
+    require_link(network);
+    require_address(network, facts.address);
     facts.mtu -= is_ipv6(facts.address) ? vxlan_bytes_ipv6 : vxlan_bytes;
   }
   std::set<std::string> hardware;

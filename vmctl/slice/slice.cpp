@@ -45,14 +45,26 @@ void check(const SliceSpec& spec) {
     throw Error(operation, ErrorCode::bad_input,
                 "a slice needs a name vt-..., cores, memory, an agent and a folder for temporary files");
   }
-  if (spec.isolated && (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15)) {
+  if (spec.isolated && spec.network.device.empty() &&
+      (!spec.network.veth.starts_with("vt") || spec.network.veth.size() > 15)) {
     throw Error(operation, ErrorCode::bad_input,
                 fmt::format("veth name '{}' must be vt... of at most 15 characters", spec.network.veth));
   }
 }
 
+void take_device(const SliceSpec& spec) {
+  const auto& net = spec.network;
+  run_ip({}, {"netns add " + spec.name, fmt::format("link set {} down", net.device),
+              fmt::format("link set {} netns {} name eth0", net.device, spec.name)});
+  std::vector<std::string> commands{"link set lo up", fmt::format("addr add {} dev eth0", net.address)};
+  if (net.mtu) { commands.push_back(fmt::format("link set eth0 mtu {}", *net.mtu)); }
+  commands.emplace_back("link set eth0 up");
+  run_ip(spec.name, commands);
+}
+
 void make_network(const SliceSpec& spec) {
   const auto& net = spec.network;
+  if (!net.device.empty()) { return take_device(spec); }
   const auto mtu = net.mtu ? fmt::format("mtu {} ", *net.mtu) : std::string();
   const auto mac = net.host_mac.empty() ? std::string() : fmt::format("address {} ", net.host_mac);
   run_ip({}, {"netns add " + spec.name,
@@ -75,6 +87,9 @@ void require_limits(const SliceSpec& spec, const SliceCgroups& groups) {
   if (spec.limits.cpu_cores && !groups.cpu) { refuse("no cgroup bounds its CPU time"); }
   if (spec.limits.of_disk() && !groups.disk) { refuse("no cgroup bounds what it reads and writes"); }
   if (spec.limits.of_network() && !spec.isolated) { refuse("it has no network of its own to bound"); }
+  if (spec.limits.of_network() && !spec.network.device.empty()) {
+    refuse("a virtual function has no end on the host to bound");
+  }
 }
 
 /// The folders of the agent and of what it may start, where the slice's fresh /tmp would hide them.
@@ -312,7 +327,9 @@ void remove_rest_of_slice(const SliceSpec& spec) {
   attempt([&] { end_processes(spec, groups); });
   if (spec.isolated) {
     // The veth first: a namespace with lingering sockets would keep it, and its name, for a while.
-    attempt([&] { delete_link(spec.network.veth); });
+    if (!spec.network.veth.empty()) {
+      attempt([&] { delete_link(spec.network.veth); });
+    }
     attempt([&] { delete_namespace(spec.name); });
   }
   for (const auto& group : groups) {

@@ -21,12 +21,16 @@ namespace virtrain::vmctl {
 inline constexpr const char* slice_variable = "VIRTRAIN_SLICE";
 inline constexpr const char* experiment_variable = "VIRTRAIN_EXPERIMENT";
 
+/// The slice's side of it is eth0: of a veth whose other end is in a bridge, or a device of the host's.
 struct SliceNetwork {
-  std::string bridge;   ///< existing bridge, see create_bridge()
-  std::string veth;     ///< host side, "vt...", at most 15 characters; the slice's side is eth0
-  std::string address;  ///< "10.77.0.21/24"
+  std::string bridge;                    ///< existing bridge, see create_bridge()
+  std::string veth;                      ///< host side, "vt...", at most 15 characters
+  std::string address;                   ///< "10.77.0.21/24"
   std::optional<std::int64_t> mtu = {};  ///< bytes, of both ends
   std::string host_mac = {};             ///< of the host's end; empty: the kernel chooses
+  /// In place of bridge and veth, a network device of the host's, which goes with the slice: whoever has made
+  /// it makes it again.
+  std::string device = {};
 };
 
 struct SliceHost {

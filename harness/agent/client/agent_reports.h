@@ -26,6 +26,8 @@ struct NodeReport {
   VIRTRAIN_FIELD(std::optional<std::string>, cpus, {}, .text = "Cores that its processes may run on");
   VIRTRAIN_FIELD(std::optional<std::int64_t>, memory_limit_bytes, {},
                  .text = "Memory that its processes may use", .least = 1, .lenient = true);
+  VIRTRAIN_FIELD(std::optional<std::string>, nic_mac, {}, .text = "Address of eth0, where a NIC has it");
+  VIRTRAIN_FIELD(std::optional<std::string>, nic_driver, {}, .text = "Driver of that NIC");
   std::map<std::string, std::string> facts = {};  ///< by name, numbers as JSON writes them
 };
 

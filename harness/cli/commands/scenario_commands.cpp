@@ -72,7 +72,8 @@ void require_folder(const std::string& folder) {
               excerpt(folder, 4096) + " is not a folder (virtrain doctor --record DIR makes one)");
 }
 
-PlannedHosts recorded_hosts(const std::vector<std::string>& inventories) {
+/// Recorded, they have the networks of the hosts of their names.
+PlannedHosts recorded_hosts(const std::vector<std::string>& inventories, const HostList& listed) {
   std::map<std::string, std::string> folders;
   for (const auto& text : inventories) {
     auto named = named_inventory(text);
@@ -87,12 +88,16 @@ PlannedHosts recorded_hosts(const std::vector<std::string>& inventories) {
     }
   }
   PlannedHosts recorded{{}, true};
-  for (const auto& [name, folder] : folders) { recorded.hosts.push_back({name, {}, open_host(folder)}); }
+  for (const auto& [name, folder] : folders) {
+    const auto found = std::ranges::find(listed.hosts, name, &ListedHost::name);
+    const auto network = found == listed.hosts.end() ? vmctl::HostNetwork() : found->network;
+    recorded.hosts.push_back({name, network, open_host(folder)});
+  }
   return recorded;
 }
 
 PlannedHosts open_planned(const PlanArguments& arguments, const Scenario& scenario) {
-  if (!arguments.inventories.empty()) { return recorded_hosts(arguments.inventories); }
+  if (!arguments.inventories.empty()) { return recorded_hosts(arguments.inventories, scenario.hosts); }
   PlannedHosts opened;
   if (scenario.hosts.hosts.empty()) {
     opened.hosts.push_back({"", {}, open_host()});
@@ -107,7 +112,7 @@ std::string place_words(const Plan& plan, const std::vector<PlanHost>& hosts) {
   std::size_t cores = 0, gpus = 0;
   std::uint64_t memory = 0;
   std::vector<std::string> names;
-  for (const auto& [name, inventory, emulated] : hosts) {
+  for (const auto& [name, inventory, emulated, network] : hosts) {
     cores += inventory.cores.size();
     memory += inventory.memory_bytes;
     gpus += static_cast<std::size_t>(

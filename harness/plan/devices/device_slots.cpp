@@ -353,6 +353,33 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
   });
 }
 
+const HostDevice* find_nic(const std::string& interface, const Inventory& inventory) {
+  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
+    for (const auto& device : *list) {
+      if (contains(device.interfaces, interface)) { return &device; }
+    }
+  }
+  return nullptr;
+}
+
+/// Why the NIC has no virtual functions to give; empty: it has.
+std::string lacks_functions(const std::string& nic, const HostDevice* physical) {
+  if (physical == nullptr) { return nic + " is not an interface of a PCI NIC (ip -br link lists its interfaces)"; }
+  const auto& pci = physical->function;
+  const bool is_ethernet =
+      pci.class_code.starts_with("0x0200") &&
+      std::ranges::all_of(physical->ports, [](const auto& port) { return port.link_layer == "Ethernet"; });
+  if (!is_ethernet) { return nic + " is not an Ethernet NIC (use devices.nics for RDMA adapters)"; }
+  if (!pci.physical_function.empty()) {
+    return nic + " is a virtual function itself (name its physical function's interface)";
+  }
+  return pci.virtual_functions_possible > 0 ? ""
+                                            : nic +
+                                                  " has no virtual functions (SR-IOV is off in its "
+                                                  "firmware, or unknown to it; kind: vxlan works over "
+                                                  "any NIC)";
+}
+
 }  // namespace
 
 int mig_slices_of(const std::string& vgpu_type_name) {
@@ -399,6 +426,33 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
     slot.device.grant.between_tenants = devices.between_tenants;
     slot.device.vfio = devices.vfio;
   }
+  return offer;
+}
+
+Offer offered_network_functions(const std::string& nic, const Inventory& inventory, bool for_vms,
+                                bool for_slices) {
+  Offer offer;
+  const auto* physical = find_nic(nic, inventory);
+  if (auto why = lacks_functions(nic, physical); !why.empty()) {
+    offer.reasons.push_back(std::move(why));
+    return offer;
+  }
+  for (const auto& address : physical->function.virtual_functions) {
+    const auto* device = find_device(inventory, address);
+    if (device == nullptr) { continue; }
+    if (for_slices && device->interfaces.empty() && !vmctl::is_in_another_namespace(*device)) {
+      const auto& driver = device->function.driver;
+      offer.reasons.push_back(fmt::format("{}: {} has it, and arm bare_metal needs its network interface",
+                                          named(*device), driver.empty() ? "no driver" : driver));
+      continue;
+    }
+    auto one = *device;
+    if (vmctl::is_in_another_namespace(one)) {
+      one.users.push_back({0, "in another network namespace", "its interface"});
+    }
+    offer_whole(one, inventory, offer, for_vms, {device});
+  }
+  limit(offer, {}, inventory);
   return offer;
 }
 

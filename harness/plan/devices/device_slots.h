@@ -42,6 +42,11 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
 /// RDMA adapters, or whatever is named by address, of which VMs get as they get `devices`.
 Offer offered_nics(const Devices& devices, const vmctl::Inventory& inventory, bool for_vms);
 
+/// Virtual functions of the NIC with that interface, one for each node's network, with the interfaces that
+/// slices need (`for_slices`).
+Offer offered_network_functions(const std::string& nic, const vmctl::Inventory& inventory, bool for_vms,
+                                bool for_slices);
+
 /// Compute slices of the MIG instance that a type of this name is cut out of: 2 of "A100-2-10C"; 0 of one
 /// that shares a card's time ("A100-10C").
 int mig_slices_of(const std::string& vgpu_type_name);

@@ -107,8 +107,9 @@ HostNetwork decode_host_network(const Field& field, Diagnostics& diagnostics) {
   in.require(kind_row.key);
   in.require(name_row.key);
   // No file says none: who has no network leaves it out.
-  if (const auto kind = in.one_of(kind_row.key, {"bridge", "vxlan"}, about(kind_row))) {
-    network.kind = *kind == 0 ? HostNetworkKind::bridge : HostNetworkKind::vxlan;
+  constexpr std::array kinds{HostNetworkKind::bridge, HostNetworkKind::vxlan, HostNetworkKind::vf};
+  if (const auto kind = in.one_of(kind_row.key, {"bridge", "vxlan", "vf"}, about(kind_row))) {
+    network.kind = kinds.at(*kind);
   }
   read_text(in, name_row, network.name);
   in.finish();

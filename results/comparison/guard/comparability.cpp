@@ -53,6 +53,8 @@ constexpr std::array fact_rules = {
               "bridge, "
               "and a host's own NIC faster than a VXLAN or a bridge behind it",
               true},
+    FieldRule{"nic_driver", explained_by_the_arm, "the guest's kernel may have another one for the NIC"},
+    FieldRule{"nic_mac", informative, "it follows from experiment and node"},
     FieldRule{"payload_sha256", must_be_equal, "another payload is another environment of the job", true},
     FieldRule{"trainer_build", must_be_equal, "another build is another workload"},
     FieldRule{"threads_per_rank", must_be_equal, "more threads are more of the machine", true},

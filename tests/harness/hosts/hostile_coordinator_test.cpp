@@ -215,7 +215,7 @@ TEST_CASE(
     refuses("'host' is", [&](RunSpec& run) { run.host = name; });
   }
   refuses("'network.name' is 'br0': it must be empty", [](RunSpec& run) { run.network.name = "br0"; });
-  for (const auto kind : {HostNetworkKind::bridge, HostNetworkKind::vxlan}) {
+  for (const auto kind : {HostNetworkKind::bridge, HostNetworkKind::vxlan, HostNetworkKind::vf}) {
     for (const auto* name : {"", "sixteen-letters-", "../../etc", "br 0", "br0\nlink del eth0", "br0;x",
                              "-all", "..", "a'b", "br\u00e9", "vtb00c0de0", "vtb00c0des0", "vtx00c0de0"}) {
       refuses("'network.name' is", [&](RunSpec& run) { run.network = {kind, name}; });
@@ -296,6 +296,72 @@ TEST_CASE(
     spec.network = {HostNetworkKind::bridge, "'/><x"};
   });
   host.refuses("'network.name'", [&](Host& client) { client.planned_xml(planned, 0, 1, 1, false); });
+}
+
+TEST_CASE("hostile_coordinator: a node's network is a free virtual function of the NIC that the run has") {
+  Hostess host("sriov-nic-host");
+  const auto inventory = host.client().inventory(true);
+  auto run = a_run();
+  run.host = "gpu-b";
+  run.network = {HostNetworkKind::vf, "ens1f0"};
+  host.client().begin(run);
+  auto group = a_group(inventory);
+  group.tenants[0].pop_back();
+  group.tenants[1][0].address = "10.77.0.2/16";
+  const auto function = [&](const char* address, GrantKind kind = GrantKind::virtual_function) {
+    return placed({kind, address, "0000:03:00.0"}, device_at(inventory, address));
+  };
+  for (auto& tenant : group.tenants) { tenant[0].host = "gpu-b"; }
+  group.tenants[0][0].network_function = function("0000:03:10.0");
+  group.tenants[1][0].network_function = function("0000:03:10.2");
+  Strings resources{"device:0000:03:10.0", "device:0000:03:10.2", "device:0000:03:00.1"};
+  for (const auto& tenant : group.tenants) {
+    resources.push_back(fmt::format("core:{}", tenant[0].cores[0]));
+  }
+  host.client().acquire(resources);
+  const auto refuses = [&](const std::string& words, const std::function<void(NodeSpec&)>& harm,
+                           ErrorCode code = ErrorCode::protocol) {
+    for (const auto kind : {NodeKind::vm, NodeKind::slice}) {
+      auto harmed = group;
+      harmed.kind = kind;
+      harm(harmed.tenants[1][0]);
+      host.refuses(
+          words, [&](Host& client) { client.plan_nodes(harmed); }, code);
+    }
+  };
+  // That it gets as far as the NIC, which this machine does not have, shows that all of it was let pass.
+  refuses(
+      "this host has no network device ens1f0", [](auto&) {}, ErrorCode::host_unable);
+  refuses("'tenants[1][0].network_function'", [](auto& node) { node.network_function.reset(); });
+  refuses("'tenants[1][0].network_function.grant.address'",
+          [&](auto& node) { node.network_function = function("0000:03:10.4"); });  // not acquired
+  refuses("'tenants[1][0].network_function.grant.address'",
+          [&](auto& node) { node.network_function = function("0000:03:10.0"); });  // another node's
+  refuses("'tenants[1][0].network_function.grant.physical_function'",
+          [&](auto& node) { node.network_function->grant.physical_function = "0000:03:00.1"; });
+  refuses("'tenants[1][0].network_function.grant.kind'",
+          [&](auto& node) { node.network_function->grant.kind = GrantKind::passthrough; });
+  refuses("'tenants[1][0].network_function' is '0000:03:00.1'", [&](auto& node) {
+    node.network_function =
+        placed({GrantKind::passthrough, "0000:03:00.1"}, device_at(inventory, "0000:03:00.1"));
+  });
+  refuses("'tenants[1][0].network_function.vendor'",
+          [](auto& node) { node.network_function->vendor = "0x10de"; });
+  refuses("'tenants[1][0].network_function.mac'",
+          [](auto& node) { node.network_function->mac = "52:54:00:00:00:09"; });
+  refuses("'tenants[1][0].mac'", [](auto& node) { node.mac = "a0:36:9f:00:00:01"; });
+  refuses("'tenants[1][0].address'", [](auto& node) { node.address = "10.77.0.1/16"; });
+  host.client().end(true);
+  run.network = {HostNetworkKind::vf, "ens1f1"};
+  host.client().begin(run);
+  host.client().acquire(resources);
+  refuses("'tenants[0][0].network_function' is '0000:03:10.0': it must be a virtual function of ens1f1",
+          [](auto&) {});
+  host.client().end(true);
+  run.network = {HostNetworkKind::bridge, "br-data"};
+  host.client().begin(run);
+  host.client().acquire(resources);
+  refuses("'tenants[0][0].network_function' is '0000:03:10.0': it must be absent", [](auto&) {});
 }
 
 TEST_CASE("hostile_coordinator: cores and devices are this host's, and acquired once") {
@@ -555,6 +621,10 @@ TEST_CASE("hostile_coordinator: what root may read or write, and the caller may 
            [&](Host& client) { client.begin(run); }, [&](Host& client) { client.look_at_network(bridge); }}) {
     host.refuses("bridge.conf does not allow it", call, ErrorCode::host_unable);
   }
+  const HostNetwork functions{HostNetworkKind::vf, "xt-roots"};
+  host.refuses(
+      "/etc/virtrain/vf.conf does not allow it (root: echo 'allow xt-roots' >> /etc/virtrain/vf.conf",
+      [&](Host& client) { client.look_at_network(functions); }, ErrorCode::host_unable);
   const auto words = "look at the guest image " + secret.string() + ": you may not read it";
   host.refuses(
       words, [&](Host& client) { client.check_guest(guest); }, ErrorCode::host_unable);

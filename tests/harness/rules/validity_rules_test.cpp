@@ -106,6 +106,16 @@ const std::vector<Row>& rows() {
        "a: its figures came in one burst"},
       {"NET-4", [](Trial t) { t.tenants[0].network_bytes_required = 1; },
        "a: its network carried 0 bytes a node, the all-reduces need 1"},
+      {"NET-5", [](Trial t) { t.tenants[0].nodes[0].planned_mac = "52:54:00:00:00:01"; },
+       "a t-a: its eth0 is not the virtual function with 52:54:00:00:00:01: it reports no NIC"},
+      {"NET-5",
+       [](Trial t) {
+         auto& node = t.tenants[1].nodes[0];
+         node.planned_mac = "52:54:00:00:00:01";
+         node.nic_mac = "52:54:00:00:00:02";
+         node.nic_driver = "igbvf";
+       },
+       "b t-b: its eth0 has 52:54:00:00:00:02 by driver igbvf where 52:54:00:00:00:01 was planned"},
       {"VM-1", [](Trial t) { t.host_boot_ids = {"boot-b"}; }, "b t-b has no boot id of its own"},
       {"ACS-1", [](Trial t) { t.hosts[""].acs_gaps = {"0000:16:02.0 without RR"}; },
        "tenants' devices reach each other past the IOMMU: bridge 0000:16:02.0 without RR"},

@@ -519,5 +519,33 @@ TEST_CASE("a plan shows the bridge of the host that it is asked for") {
   CHECK_THAT(planned_xml(group, 0, 0, 1, true, {}), Contains("<interface type=\"network\">"));
 }
 
+/// The function that a node of spread_group() has as its network.
+PlacedDevice a_function() {
+  PlacedDevice function;
+  function.grant = {GrantKind::virtual_function, "0000:03:10.2", "0000:03:00.0"};
+  function.device_class = DeviceClass::other;
+  function.vendor = "0x8086";
+  function.device = "0x10ca";
+  return function;
+}
+
+TEST_CASE("a VM whose network is a virtual function has it with the node's address, and no virtio NIC") {
+  auto group = spread_group();
+  group.network = {HostNetworkKind::vf, "ens1f0"};
+  group.guest.network.mtu = 9000;
+  auto& node = group.tenants[0][0];
+  node.mac = "52:54:00:aa:bb:cc";
+  node.network_function = a_function();
+  const auto xml = planned_xml(group, 0, 0, 1, false, {});
+  CHECK_THAT(xml, Contains("<interface type=\"hostdev\" managed=\"no\">") &&
+                      Contains("<mac address=\"52:54:00:aa:bb:cc\" />") &&
+                      Contains("domain=\"0x0000\" bus=\"0x03\" slot=\"0x10\" function=\"0x2\"") &&
+                      Contains("vt.ip=" + node.address + " vt.mac=52:54:00:aa:bb:cc vt.mtu=9000"));
+  CHECK(xml.find("virtio\" />\n      <mtu") == std::string::npos);
+  CHECK(xml.find("interface type=\"network\"") == std::string::npos);
+  CHECK(xml.find("interface type=\"bridge\"") == std::string::npos);
+  CHECK(grants_of(node, "").size() == 1);
+}
+
 }  // namespace
 }  // namespace virtrain::vmctl

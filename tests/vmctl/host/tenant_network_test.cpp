@@ -100,13 +100,13 @@ TEST_CASE("other users have the bridges that root's list allows, and none that i
   for (const auto* list :
        {"allow br-data", "# x\nallow br0\n\tallow  br-data \n", "allow all\ndeny br0", "allow br-data\r\n"}) {
     CAPTURE(list);
-    CHECK(allows_bridge(list, "br-data"));
+    CHECK(allows_device(list, "br-data"));
   }
   for (const auto* list : {"", "allow", "allow br-data2", "allow br", "br-data", "# allow br-data",
                            "allow br-data\ndeny br-data", "deny br-data\nallow br-data",
                            "allow br-data\ndeny all", "include br-data"}) {
     CAPTURE(list);
-    CHECK_FALSE(allows_bridge(list, "br-data"));
+    CHECK_FALSE(allows_device(list, "br-data"));
   }
 }
 

@@ -48,6 +48,8 @@ TEST_CASE("a network between hosts needs a bridge or NIC that is there and up, e
   run_ip({}, {"link set xtn-end up", "addr add 169.254.3.4/16 dev xtn-nic"});
   CHECK_THROWS_WITH(read_host_network(over("xtn-nic")), Contains("no address that other hosts reach"));
   CHECK_THROWS_WITH(read_host_network(over("lo")), Contains("no address that other hosts reach"));
+  const HostNetwork functions{HostNetworkKind::vf, "xtn-nic"};
+  CHECK_THROWS_WITH(read_host_network(functions), Contains("xtn-nic has no virtual functions"));
   create_bridge("vtb00beef0", "", "20261120t083012-00beef");
   CHECK_THROWS_WITH(read_host_network(bridge("vtb00beef0")), Contains("a tenant of virtrain's"));
   destroy_bridge("vtb00beef0");

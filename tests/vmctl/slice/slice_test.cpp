@@ -72,6 +72,31 @@ bool within(std::chrono::milliseconds limit, const std::function<bool()>& condit
   return condition();
 }
 
+TEST_CASE("a slice whose network is a device of the host's has it as eth0, and the host no longer") {
+  test::need_root();
+  delete_link("xtslice-a");
+  run_ip({},
+         {"link add xtslice-a type veth peer name xtslice-b", "link set xtslice-a address 52:54:00:aa:bb:cc",
+          "link set xtslice-a up", "addr add 10.78.9.1/24 dev xtslice-b", "link set xtslice-b up"});
+  auto spec = slice(1);
+  spec.network = {.address = "10.78.9.11/24", .mtu = 1400, .device = "xtslice-a"};
+  {
+    const auto running = start_slice(spec);
+    StubClient agent(running->take_channel());
+    CHECK(agent.line() == "hello s1");
+    CHECK(agent.ask("run cat /sys/class/net/eth0/address") == "52:54:00:aa:bb:cc\n");
+    CHECK(agent.ask("run cat /sys/class/net/eth0/mtu") == "1400\n");
+    CHECK(agent.ask("run ip -o -4 addr show eth0 | grep -c 10.78.9.11/24") == "1\n");
+    CHECK_FALSE(fs::exists("/sys/class/net/xtslice-a"));
+    running->destroy();
+  }
+  CHECK(nothing_left());
+  delete_link("xtslice-b");
+  spec.limits.network_out = 1U << 20;
+  CHECK_THROWS_WITH(start_slice(spec), test::Contains("no end on the host to bound"));
+  CHECK(nothing_left());
+}
+
 TEST_CASE("two isolated slices see their own host, and each other only over the bridge") {
   test::need_root();
   const Bridge bridge;

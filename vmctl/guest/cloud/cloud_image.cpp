@@ -107,8 +107,9 @@ constexpr const char* seed_label = "cidata";  // of cloud-init's data source NoC
 std::string node_variables(const CloudSeed& seed) {
   std::vector<std::string> hosts;
   for (const auto& host : seed.boot.hosts) { hosts.push_back(host.name + ":" + host.address); }
-  return fmt::format("HOST='{}'\nADDRESS='{}'\nMAC='{}'\nHOSTS='{}'\nPAYLOAD='{}'\n", seed.boot.hostname,
-                     seed.boot.address, seed.boot.address.empty() ? "" : seed.mac, join(hosts, " "),
+  return fmt::format("HOST='{}'\nADDRESS='{}'\nMAC='{}'\nMTU='{}'\nHOSTS='{}'\nPAYLOAD='{}'\n",
+                     seed.boot.hostname, seed.boot.address, seed.boot.address.empty() ? "" : seed.mac,
+                     seed.boot.mtu ? std::to_string(*seed.boot.mtu) : "", join(hosts, " "),
                      seed.boot.has_payload ? "yes" : "");
 }
 

@@ -2,7 +2,7 @@
 # Started by cloud-init: mounts virtrain's root, which comes as a disk of its own, beside the image's and starts the
 # agent in it. Kernel, services and GPU driver stay the image's.
 set -eu
-. /run/virtrain/node # HOST, ADDRESS, MAC, HOSTS, PAYLOAD
+. /run/virtrain/node # HOST, ADDRESS, MAC, MTU, HOSTS, PAYLOAD
 
 # wait_for_disk SERIAL: sets disk
 wait_for_disk() {
@@ -54,6 +54,7 @@ if [ -n "$MAC" ]; then
     name=${nic##*/}
     chroot root ip link set "$name" down
     [ "$name" = eth0 ] || chroot root ip link set "$name" name eth0
+    [ -z "$MTU" ] || chroot root ip link set eth0 mtu "$MTU"
     chroot root ip address add "$ADDRESS" dev eth0
     chroot root ip link set eth0 up
   done

@@ -3,6 +3,7 @@
 // way: under emulation every program start costs tens of milliseconds.
 //
 //   vt.host=NAME  vt.ip=A.B.C.D/LEN  vt.hosts=NAME:A.B.C.D,...  vt.payload (mount that disk)
+//   vt.mac=MAC (the NIC that is to be eth0)  vt.mtu=BYTES
 //   vt.probe (say one line and power off)
 
 #include <arpa/inet.h>
@@ -183,6 +184,73 @@ void bring_up(const char* device, const std::string& address_with_prefix) {
   ::close(socket);
 }
 
+/// With all that it depends on; a kernel that has it built in needs none.
+void load_by_modprobe(const char* module) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execl("/sbin/modprobe", "modprobe", "-q", module, static_cast<char*>(nullptr));
+    ::_exit(1);
+  }
+  if (child > 0) { ::waitpid(child, nullptr, 0); }
+}
+
+std::vector<std::string> names_in(const char* folder) {
+  std::vector<std::string> names;
+  DIR* const entries = ::opendir(folder);
+  while (const dirent* entry = entries == nullptr ? nullptr : ::readdir(entries)) {
+    if (entry->d_name[0] != '.') { names.emplace_back(entry->d_name); }
+  }
+  if (entries != nullptr) { ::closedir(entries); }
+  return names;
+}
+
+/// The first word of a file in sysfs; "" where there is none.
+std::string word_of(const std::string& path) {
+  const auto found = words(plain_text(path.c_str()), "\n");
+  return found.empty() ? "" : found[0];
+}
+
+/// Drivers of NICs that were passed to this guest: nothing else loads them here.
+void load_nic_drivers() {
+  const std::string functions = "/sys/bus/pci/devices/";
+  for (const auto& function : names_in(functions.c_str())) {
+    const std::string folder = functions + function;
+    const bool is_nic = word_of(folder + "/class").rfind("0x0200", 0) == 0;
+    if (is_nic && ::access((folder + "/driver").c_str(), F_OK) != 0) {
+      load_by_modprobe(word_of(folder + "/modalias").c_str());
+    }
+  }
+}
+
+void change_device(const std::string& device, unsigned long what, ifreq request) {
+  const int socket = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  std::strncpy(request.ifr_name, device.c_str(), IFNAMSIZ - 1);
+  if (::ioctl(socket, what, &request) != 0) { give_up("change the network device " + device); }
+  ::close(socket);
+}
+
+void rename_device(const std::string& device, const std::string& name) {
+  ifreq request{};
+  std::strncpy(request.ifr_newname, name.c_str(), IFNAMSIZ - 1);
+  change_device(device, SIOCSIFNAME, request);
+}
+
+/// Makes the NIC with that address eth0; another one that has the name gets another.
+void make_eth0(const std::string& mac) {
+  load_nic_drivers();
+  const std::string devices = "/sys/class/net/";
+  std::string found;
+  wait_for("a NIC with the address " + mac, [&] {
+    for (const auto& device : names_in(devices.c_str())) {
+      if (word_of(devices + device + "/address") == mac) { found = device; }
+    }
+    return !found.empty();
+  });
+  if (found == "eth0") { return; }
+  if (::access((devices + "eth0").c_str(), F_OK) == 0) { rename_device("eth0", "other0"); }
+  rename_device(found, "eth0");
+}
+
 void configure(const std::vector<std::string>& command_line) {
   const std::string host = option(command_line, "vt.host");
   if (!host.empty()) { ::sethostname(host.data(), host.size()); }
@@ -197,6 +265,13 @@ void configure(const std::vector<std::string>& command_line) {
   write_plain_text("/etc/hostname", host + "\n");
   write_plain_text("/proc/sys/net/ipv4/tcp_retries2", virtrain::vmctl::tcp_retries2);
   bring_up("lo", "127.0.0.1/8");
+  const std::string mac = option(command_line, "vt.mac"), mtu = option(command_line, "vt.mtu");
+  if (!mac.empty()) { make_eth0(mac); }
+  if (!mtu.empty()) {
+    ifreq request{};
+    request.ifr_mtu = std::atoi(mtu.c_str());
+    change_device("eth0", SIOCSIFMTU, request);
+  }
   const std::string address = option(command_line, "vt.ip");
   if (!address.empty()) { bring_up("eth0", address); }
 }
@@ -212,16 +287,6 @@ std::string disk_of_serial(const char* serial) {
   }
   if (disks != nullptr) { ::closedir(disks); }
   return found;
-}
-
-/// With all that it depends on; a kernel that has it built in needs none.
-void load_by_modprobe(const char* module) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execl("/sbin/modprobe", "modprobe", "-q", module, static_cast<char*>(nullptr));
-    ::_exit(1);
-  }
-  if (child > 0) { ::waitpid(child, nullptr, 0); }
 }
 
 /// Where a slice has it, so that a job's command line is the same.

@@ -28,6 +28,7 @@ enum class NicKind {
   tap,        ///< the device `tap`, which is there already and belongs to QEMU's user
   multicast,  ///< QEMU's socket network: a multicast group on the loopback device, at `port`; needs no
               ///< privilege
+  function,   ///< a virtual function among the VM's devices, and no NIC of QEMU's
 };
 
 /// One virtio NIC.

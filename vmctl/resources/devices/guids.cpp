@@ -10,8 +10,8 @@
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
-#include "common/text/units.h"
 #include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/resources/devices/function_seat.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 
@@ -29,17 +29,6 @@ struct Policy {
 };
 constexpr std::array policies = {Policy{"Up", "enable"}, Policy{"Down", "disable"}, Policy{"Follow", "auto"}};
 
-/// Where the physical function keeps the identity of one virtual function.
-struct Seat {
-  fs::path folder;        ///< <physical function>/sriov/<n>, of NVIDIA's own driver package
-  std::string interface;  ///< of the physical function, for ip(8): the kernel's own driver has no such folder
-  int index = 0;
-};
-
-std::string physical_function_of(const fs::path& devices, const std::string& address) {
-  return link_name(devices / address / "physfn");
-}
-
 /// GUID of the physical function; nothing where its port is not InfiniBand.
 std::optional<std::string> infiniband_guid(const fs::path& physical) {
   for (const auto& adapter : entries_of(physical / "infiniband")) {
@@ -50,27 +39,11 @@ std::optional<std::string> infiniband_guid(const fs::path& physical) {
   return std::nullopt;
 }
 
-std::optional<Seat> find_seat(const fs::path& devices, const std::string& address) {
-  const auto physical = devices / physical_function_of(devices, address);
-  for (const auto& link : entries_of(physical)) {
-    const auto name = link.filename().string();
-    if (!name.starts_with("virtfn") || link_name(link) != address) { continue; }
-    const auto index = parse_integer(name.substr(6));
-    if (!index) { continue; }
-    Seat seat{physical / "sriov" / name.substr(6), "", static_cast<int>(*index)};
-    if (const auto interfaces = entries_of(physical / "net"); !interfaces.empty()) {
-      seat.interface = interfaces.front().filename().string();
-    }
-    return seat;
-  }
-  return std::nullopt;
-}
-
-bool has_files(const Seat& seat) {
+bool has_files(const FunctionSeat& seat) {
   return read_value(seat.folder / "node").has_value();
 }
 
-VfIdentity read_identity(const Seat& seat) {
+VfIdentity read_identity(const FunctionSeat& seat) {
   if (has_files(seat)) {
     return {*read_value(seat.folder / "node"), read_value(seat.folder / "port").value_or(no_guid),
             read_value(seat.folder / "policy").value_or("")};
@@ -80,7 +53,7 @@ VfIdentity read_identity(const Seat& seat) {
   return parse_ip_link(shown, seat.index).value_or(VfIdentity{no_guid, no_guid, ""});
 }
 
-void write_identity(const Seat& seat, const VfIdentity& identity) {
+void write_identity(const FunctionSeat& seat, const VfIdentity& identity) {
   if (has_files(seat)) {
     write_sysfs(seat.folder / "node", identity.node_guid);
     write_sysfs(seat.folder / "port", identity.port_guid);

@@ -8,11 +8,9 @@
 
 #include "vmctl/api/device_grant.h"
 #include "vmctl/journal/leases.h"
+#include "vmctl/resources/devices/function_seat.h"
 
 namespace virtrain::vmctl {
-
-/// Where functions are, unless a test has some of its own.
-inline constexpr const char* pci_devices = "/sys/bus/pci/devices";
 
 /// Identity of a virtual function in an InfiniBand fabric. The physical function's driver keeps it, and the
 /// driver of the virtual function reads it once: it must be there before a guest's driver looks.

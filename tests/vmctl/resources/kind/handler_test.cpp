@@ -23,12 +23,13 @@ TEST_CASE("every kind of lease has a handler of its own, which can find or tell 
     CHECK((handler.left != nullptr) == (handler.undo != nullptr));
   }
   // Journals of other versions have these words.
-  CHECK(words == std::set<std::string>{
-                     "domain",    "network",   "bridge",         "netns",           "veth",
-                     "vxlan",     "slice",     "cgroup",         "resctrl",         "loop",
-                     "file",      "process",   "service",        "device_settings", "virtual_functions",
-                     "mdev",      "vgpu_type", "vgpu_scheduler", "binding",         "guids",
-                     "kvm_device"});
+  CHECK(words ==
+        std::set<std::string>{
+            "domain",     "network",         "bridge",         "netns",           "veth",
+            "vxlan",      "slice",           "cgroup",         "resctrl",         "loop",
+            "file",       "process",         "service",        "device_settings", "virtual_functions",
+            "mdev",       "vgpu_type",       "vgpu_scheduler", "binding",         "guids",
+            "kvm_device", "network_function"});
 }
 
 TEST_CASE("what uses something is removed before it") {
@@ -39,6 +40,9 @@ TEST_CASE("what uses something is removed before it") {
   CHECK(before(EffectKind::veth, EffectKind::netns));
   CHECK(before(EffectKind::netns, EffectKind::bridge));
   CHECK(before(EffectKind::domain, EffectKind::binding));
+  CHECK(before(EffectKind::domain, EffectKind::network_function));
+  CHECK(before(EffectKind::slice, EffectKind::network_function));
+  CHECK(before(EffectKind::network_function, EffectKind::binding));
   CHECK(before(EffectKind::mdev, EffectKind::virtual_functions));
   CHECK(before(EffectKind::vgpu_type, EffectKind::vgpu_scheduler));
   CHECK(before(EffectKind::binding, EffectKind::guids));
