@@ -28,6 +28,17 @@ Table sample_table() {
 
 }  // namespace
 
+TEST_CASE("a throughput in bytes a second has a prefix for people, and its whole value for programs") {
+  const auto text = [](double value, const char* unit) { return other_unit_cell(value, unit).text; };
+  CHECK(text(48.1e9, "B/s") == "48.1 GB/s");
+  CHECK(text(1536, "B/s") == "1.536 kB/s");
+  CHECK(text(0, "B/s") == "0 B/s");
+  CHECK(text(123456.7, "tokens/s") == "123456.7 tokens/s");
+  CHECK(other_unit_cell(48.1e9, "B/s").value == 48.1e9);
+  CHECK(other_unit_cell(48.1e9, "images/s").text.empty());  // has a column of its own
+  CHECK(other_unit_cell(std::nullopt, "B/s").text.empty());
+}
+
 TEST_CASE("a table aligns by what is seen") {
   CHECK(render(sample_table(), Format::table) ==
         "A title\n\n"
