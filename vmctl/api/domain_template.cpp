@@ -16,6 +16,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/api/template_size.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -328,6 +329,28 @@ std::string checked(const std::string& xml, const TemplateSize* size) {
 
 std::string read_domain_template(const std::string& xml, const TemplateSize& size) {
   return checked(xml, &size);
+}
+
+TemplateSize size_of_template(const std::string& xml) {
+  const Reading in{xml, nullptr};
+  const auto document = parsed(xml, in);
+  const auto domain = document.document_element();
+  TemplateSize size;
+  if (const auto vcpu = domain.child("vcpu")) {
+    const auto count = parse_integer(text_of(vcpu));
+    constexpr std::int64_t most = 1024;
+    if (!count || *count < 1 || *count > most) { in.refuse(vcpu, "guest.vcpus goes from 1 to 1024"); }
+    size.vcpus = *count;
+  }
+  if (const auto memory = domain.child("memory")) {
+    const auto bytes = bytes_of(memory);
+    constexpr std::uint64_t least = 128ULL << 20, most = 64ULL << 40;
+    if (!bytes || *bytes < least || *bytes > most) {
+      in.refuse(memory, "guest.memory goes from 128 MiB to 64 TiB");
+    }
+    size.memory_bytes = *bytes;
+  }
+  return size;
 }
 
 std::optional<std::string> cpu_mode_of_template(const std::string& text) {

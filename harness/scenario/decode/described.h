@@ -143,11 +143,11 @@ void read_field(MapReader& in, const Property& is, Value& into) {
 }
 
 /// Reads every field that has a key; what the file does not say stays as it is. `adjust` may change a row for
-/// this file, and says whether the field is read here.
+/// this file, and says whether the field is read here. `required`: whether rows that are must be there.
 template <DescribedRecord Record, typename Adjust>
-void read_fields(MapReader& in, Record& into, Adjust&& adjust) {
+void read_fields(MapReader& in, Record& into, Adjust&& adjust, bool required = true) {
   for_each_field<Record>([&](const auto& field) {
-    if (field.is.required) { in.require(field.is.key); }
+    if (field.is.required && required) { in.require(field.is.key); }
   });
   for_each_field<Record>([&](const auto& field) {
     auto is = field.is;

@@ -1,5 +1,7 @@
 #include "harness/scenario/decode/guest.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string_view>
 
@@ -8,6 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
+#include "vmctl/api/template_size.h"
 
 namespace virtrain::harness {
 namespace {
@@ -36,6 +39,17 @@ void read_template(MapReader& in, Guest& guest) {
     return;
   }
   try {
+    const auto size = vmctl::size_of_template(*text);
+    if (!in.has("vcpus")) { guest.vcpus = size.vcpus; }
+    if (!in.has("memory")) { guest.memory_bytes = size.memory_bytes; }
+    const char* const lacking = guest.vcpus == 0          ? "guest.vcpus is left out, and it has no <vcpu>"
+                                : guest.memory_bytes == 0 ? "guest.memory is left out, and it has no <memory>"
+                                                          : nullptr;
+    if (lacking != nullptr) {
+      guest.vcpus = std::max<std::int64_t>(1, guest.vcpus);
+      in.refuse(key, "template: {}: {} (write one of them)", printable(path.string()), lacking);
+      return;
+    }
     guest.domain_template = vmctl::read_domain_template(*text, {guest.vcpus, guest.memory_bytes});
   } catch (const Error& error) {
     in.refuse(key, "template: {}:{}", printable(path.string()), error.message());
@@ -78,11 +92,16 @@ vmctl::NodeLimits decode_limits(const Field& field, const vmctl::NodeLimits& bas
 Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
   Guest guest;
   MapReader in(field, "guest", diagnostics);
-  read_fields(in, guest, [](Property& is) {
-    // The file's content has to fit, and here is its path.
-    if (std::string_view(is.key) == "template") { is.fits = nullptr; }
-    return true;
-  });
+  // A template may say sizes that are left out here.
+  const bool has_sizes = in.describes() || !in.has("template");
+  read_fields(
+      in, guest,
+      [](Property& is) {
+        // The file's content has to fit, and here is its path.
+        if (std::string_view(is.key) == "template") { is.fits = nullptr; }
+        return true;
+      },
+      has_sizes);
   if (!guest.domain_template.empty()) { read_template(in, guest); }
   if (guest.smt != vmctl::Smt::any && guest.pinning == vmctl::Pinning::none) {
     in.refuse("smt", "smt: {} has no meaning without pinning (allowed with pinning: cores, numa)",
@@ -98,6 +117,11 @@ Guest decode_guest(const Field& field, Diagnostics& diagnostics) {
     guest.limits = decode_limits(*limits, guest.limits, guest.vcpus, diagnostics);
   }
   in.finish();
+  if (field.describes() && field.schema->contains("required")) {  // an arm's guest says differences alone
+    auto& schema = *field.schema;
+    schema["anyOf"] = {{{"required", schema["required"]}}, {{"required", {"template"}}}};
+    schema.erase("required");
+  }
   return guest;
 }
 
