@@ -235,15 +235,32 @@ void rename_device(const std::string& device, const std::string& name) {
   change_device(device, SIOCSIFNAME, request);
 }
 
+/// Drivers of virtual functions go on with an address that they make up where the physical function, which
+/// knows theirs, did not answer at once.
+void bind_nics_again() {
+  const std::string functions = "/sys/bus/pci/devices/";
+  for (const auto& function : names_in(functions.c_str())) {
+    const std::string driver = functions + function + "/driver";
+    const bool is_nic = word_of(functions + function + "/class").rfind("0x0200", 0) == 0;
+    const bool is_virtio = word_of(functions + function + "/vendor") == "0x1af4";
+    if (!is_nic || is_virtio) { continue; }
+    write_plain_text((driver + "/unbind").c_str(), function);
+    write_plain_text("/sys/bus/pci/drivers_probe", function);
+  }
+}
+
 /// Makes the NIC with that address eth0; another one that has the name gets another.
 void make_eth0(const std::string& mac) {
   load_nic_drivers();
   const std::string devices = "/sys/class/net/";
+  constexpr int tries_of_a_binding = 300;  // 3 s
   std::string found;
+  int tries = 0;
   wait_for("a NIC with the address " + mac, [&] {
     for (const auto& device : names_in(devices.c_str())) {
       if (word_of(devices + device + "/address") == mac) { found = device; }
     }
+    if (found.empty() && ++tries % tries_of_a_binding == 0) { bind_nics_again(); }
     return !found.empty();
   });
   if (found == "eth0") { return; }

@@ -24,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds interface_patience{20};
+constexpr int most_bindings = 4;
 
 std::string operation_of(const std::string& address) {
   return "use virtual function " + address + " as a network";
@@ -99,8 +100,13 @@ void make_use(const Effect& effect) {
                             seat.interface, use.wanted.mac, now.mac, now.spoofchk));
   }
   if (use.driver.empty()) { return; }
-  bind_again(effect.name, use.driver);
-  if (const auto interface = await_interface(effect.name); interface.mac != use.wanted.mac) {
+  FunctionInterface interface;
+  // Drivers go on with an address that they make up where the physical function did not answer at once.
+  for (int i = 0; i < most_bindings && interface.mac != use.wanted.mac; ++i) {
+    bind_again(effect.name, use.driver);
+    interface = await_interface(effect.name);
+  }
+  if (interface.mac != use.wanted.mac) {
     throw Error(operation_of(effect.name), ErrorCode::host_unable,
                 fmt::format("{} was given {}, and its driver {} made {} with {}", effect.name, use.wanted.mac,
                             use.driver, interface.name, interface.mac));
