@@ -364,7 +364,9 @@ const HostDevice* find_nic(const std::string& interface, const Inventory& invent
 
 /// Why the NIC has no virtual functions to give; empty: it has.
 std::string lacks_functions(const std::string& nic, const HostDevice* physical) {
-  if (physical == nullptr) { return nic + " is not an interface of a PCI NIC (ip -br link lists its interfaces)"; }
+  if (physical == nullptr) {
+    return nic + " is not an interface of a PCI NIC (ip -br link lists its interfaces)";
+  }
   const auto& pci = physical->function;
   const bool is_ethernet =
       pci.class_code.starts_with("0x0200") &&

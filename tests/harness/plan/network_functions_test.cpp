@@ -125,7 +125,8 @@ TEST_CASE("a function that somebody uses is not free, and neither is one without
   CHECK(offer(true, false).in_use == 3);
   CHECK(offer(true, true, "ens1f1").slots.empty());
   CHECK_THAT(offer(true, true, "ens1f0v0").reasons.at(0), Contains("is a virtual function itself"));
-  CHECK_THAT(offer(true, true, "br-data").reasons.at(0), Contains("br-data is not an interface of a PCI NIC"));
+  CHECK_THAT(offer(true, true, "br-data").reasons.at(0),
+             Contains("br-data is not an interface of a PCI NIC"));
 }
 
 TEST_CASE("too few virtual functions are refused with their number and the command that makes them") {

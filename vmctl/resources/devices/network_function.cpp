@@ -113,7 +113,7 @@ void make_use(const Effect& effect) {
   }
 }
 
-/// Of a function in a slice, or cut off while it was bound again, the host sees no interface.
+/// The host sees no interface of a function in a slice, nor of one that was cut off while it was bound again.
 bool has_interface_left(const Effect& effect, const FunctionUse& use) {
   return !use.driver.empty() && bound_driver(effect.name) != vfio_driver &&
          read_interface(effect.name) != use.interface;

@@ -12,7 +12,7 @@
 
 namespace virtrain::vmctl {
 
-/// What the physical function of an Ethernet NIC enforces of one of its virtual functions.
+/// Settings of a virtual function that the physical function of its NIC enforces.
 struct FunctionSettings {
   std::string mac;       ///< "52:54:00:…"; zeros: its driver may choose
   std::string spoofchk;  ///< "on": frames with another sender's address are dropped
