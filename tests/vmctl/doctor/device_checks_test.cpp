@@ -147,8 +147,9 @@ TEST_CASE("a device whose configuration space reads as ones is dead, whatever th
   HostTree laptop("laptop");
   CHECK(laptop.examine("RST-2").status == CheckStatus::skipped);
   std::ofstream(laptop.root / "sys/bus/pci/devices/0000:00:02.0/config") << std::string(64, '\xff');
-  CHECK_THAT(laptop.examine("RST-2").found,
-             virtrain::test::Contains("0000:00:02.0 (Intel 0x9a49) answers with"));
+  // Its model is named where the machine has the list of pci.ids.
+  CHECK_THAT(laptop.examine("RST-2").found, virtrain::test::Contains("0000:00:02.0 (Intel ") &&
+                                                virtrain::test::Contains(") answers with ones only"));
 }
 
 TEST_CASE("of a board whose partitions are not known, those that would fit a VM are told by its size") {
