@@ -26,6 +26,7 @@ void require_secret(const std::filesystem::path& file);
 void require_only_ours_in(const std::string& command, const std::string& option);
 
 // Paths in a shell command, without running it. Pure.
+
 /// The words as sh would split them, with quotes and backslashes taken away. Operators and redirections end a
 /// word, as do parentheses and backquotes; variables and patterns stay as they are written. Without the files
 /// that ">" and ">>" write to: what is in them changes nothing that runs.

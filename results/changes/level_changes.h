@@ -11,6 +11,7 @@
 namespace virtrain::results {
 
 // Levels of nights on the scale of logarithms, robust against odd nights. Pure.
+
 /// The normal level of a series.
 struct NightLevel {
   double centre = 0;

@@ -11,7 +11,7 @@
 #include "results/comparison/probe_comparison.h"
 #include "results/store/store.h"
 
-// Comparisons of what a database has.
+// Reads from a database what is compared, and compares it.
 
 namespace virtrain::results {
 
