@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 
+#include "common/files/reading.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/common/gpu/gpu_choice.h"
 #include "workloads/common/program.h"
@@ -123,9 +124,8 @@ int use_gpu_of_rank(int first) {
 
 int use_own_gpu(Peers& peers, int first) {
   const int gpu = use_gpu_of_rank(first);
-  // Hosts may have one name, and virtual GPUs one UUID.
-  refuse_shared_gpu(
-      peers.gather(fmt::format("{} at {} of {}", gpu_uuid(gpu), gpu_pci_address(gpu), host_name())));
+  const auto boot = read_value("/proc/sys/kernel/random/boot_id").value_or("");
+  refuse_shared_gpu(peers.gather(gpu_identity(gpu_uuid(gpu), gpu_pci_address(gpu), host_name(), boot)));
   return gpu;
 }
 

@@ -29,6 +29,11 @@ int gpu_of_rank(const LocalRank& local, int first, int visible) {
   return (first + local.rank) % visible;
 }
 
+std::string gpu_identity(const std::string& uuid, const std::string& pci_address, const std::string& host,
+                         const std::string& boot) {
+  return uuid + " at " + pci_address + " of " + (boot.empty() ? host : "the kernel started as " + boot);
+}
+
 void refuse_shared_gpu(const std::vector<std::string>& gpus) {
   if (may_share()) { return; }
   std::map<std::string, std::size_t> taken;

@@ -14,6 +14,12 @@ namespace virtrain {
 /// Throws Error(host_unable) where they do not suffice.
 int gpu_of_rank(const LocalRank& local, int first, int visible);
 
+/// Words that tell GPUs of different machines apart: virtual GPUs of VMs that were cloned have one UUID, one
+/// PCI address and one host's name, but each VM's kernel has started by itself. `boot` is that start's
+/// identity; where it is empty, the host's name stands for it.
+std::string gpu_identity(const std::string& uuid, const std::string& pci_address, const std::string& host,
+                         const std::string& boot);
+
 /// `gpus` are those that the ranks have taken, by rank, in any words that tell them apart. Throws
 /// Error(host_unable) where two are one. Neither function does where NCCL_HOSTID is set: NCCL lets two ranks
 /// use one GPU only where each has a NCCL_HOSTID of its own, a test that the data is right.

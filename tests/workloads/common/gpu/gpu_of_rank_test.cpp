@@ -28,6 +28,19 @@ TEST_CASE("each rank may be shown one GPU, but not the same one") {
                     Contains("ranks 1 and 2 have the same one, GPU-b"));
 }
 
+TEST_CASE(
+    "GPUs of cloned VMs are told apart by the start of their kernels, and of two containers by nothing") {
+  unsetenv("NCCL_HOSTID");
+  const auto gpu = [](const std::string& host, const std::string& boot) {
+    return gpu_identity("GPU-a", "0000:01:00.0", host, boot);
+  };
+  CHECK_NOTHROW(refuse_shared_gpu({gpu("clone", "1c5f"), gpu("clone", "77aa")}));
+  CHECK_THROWS_WITH(refuse_shared_gpu({gpu("one", "1c5f"), gpu("two", "1c5f")}),
+                    Contains("ranks 0 and 1 have the same one, GPU-a at 0000:01:00.0"));
+  CHECK_NOTHROW(refuse_shared_gpu({gpu("one", ""), gpu("two", "")}));
+  CHECK_THROWS(refuse_shared_gpu({gpu("one", ""), gpu("one", "")}));
+}
+
 TEST_CASE("ranks that NCCL takes for hosts of their own may share a GPU") {
   setenv("NCCL_HOSTID", "first", 1);
   CHECK(gpu_of_rank({0, 2}, 0, 1) == 0);
