@@ -38,15 +38,15 @@ std::string refusal_of(const std::string& cpu, bool has_kvm, const std::string& 
 
 TEST_CASE("a template that wants the host's own processor needs KVM") {
   const std::string passthrough = "<cpu mode='host-passthrough'/>", model = "<cpu mode='host-model'/>";
-  CHECK(refusal_of(passthrough, true) == "");
+  CHECK(refusal_of(passthrough, true).empty());
   CHECK(
       refusal_of(passthrough, false) ==
       "guest.template: <cpu mode='host-passthrough'> needs KVM, and VMs are emulated here (use mode maximum, "
       "or a host with KVM)");
   CHECK_THAT(refusal_of(model, false), Contains("<cpu mode='host-model'> needs KVM"));
-  CHECK(refusal_of("<cpu mode='maximum'/>", false) == "");
-  CHECK(refusal_of("<features><acpi/></features>", false) == "");
-  CHECK(refusal_of(passthrough, false, "[bare_metal]") == "");
+  CHECK(refusal_of("<cpu mode='maximum'/>", false).empty());
+  CHECK(refusal_of("<features><acpi/></features>", false).empty());
+  CHECK(refusal_of(passthrough, false, "[bare_metal]").empty());
 }
 
 }  // namespace
