@@ -94,12 +94,17 @@ watch_heartbeat() {
   done
 }
 
-# link_to FOLDER NUMBER: sets link, the NIC by which the first of two first levels reaches the second, or that one the first.
+# link_to FOLDER NUMBER SRIOV: sets link, the NIC by which the first of two first levels reaches the second, or that one the first;
+# with SRIOV yes also a NIC with virtual functions, which QEMU has since version 8.
 link=()
 link_to() {
   link=(
     -netdev "dgram,id=link,local.type=unix,local.path=$1/link$2,remote.type=unix,remote.path=$1/link$((3 - $2))"
     -device "virtio-net-pci,netdev=link,mac=52:54:00:1a:b0:0$2,addr=0x18,romfile="
+  )
+  [ "$3" = no ] || link+=(
+    -netdev "dgram,id=data,local.type=unix,local.path=$1/data$2,remote.type=unix,remote.path=$1/data$((3 - $2))"
+    -device "pcie-root-port,id=rp9,chassis=9,addr=0x19" -device "igb,netdev=data,bus=rp9,mac=52:54:00:1a:b1:0$2,romfile="
   )
 }
 
@@ -110,7 +115,7 @@ boot_second() {
   mkdir -p "$run"
   make_payload "$suite" "$source_dir/tests/lab/l1/run-second" "$(any_sets product "$@")" "$run/payload.tar" || return 1
   [ "$(any_sets images "$@")" = no ] || read -ra cache <<< "$(cache_disk "$suite" "$name-second")"
-  link_to "$lab_dir/run/$name" 2
+  link_to "$lab_dir/run/$name" 2 "$(any_sets sriov_nic "$@")"
   core= # one of its own
   boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(any_sets region "$@")" "$(memory_of "$@")" \
     "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
@@ -170,6 +175,8 @@ try_boot() {
   seconds=$(seconds_of "$@")
   run=$lab_dir/run/$boot
   build_lab "$suite"
+  [ "$(any_sets sriov_nic "$@")" = no ] || [ -d "$lab_dir/qemu/root" ] ||
+    cannot "only the QEMU of bookworm-backports has a NIC with virtual functions; $lab_dir/qemu/log says why it is not here"
   rm -rf "$run"
   mkdir -p "$run"
   : > "$run/output"
@@ -184,7 +191,7 @@ try_boot() {
   link=()
   if each_sets hosts 1 "$@" | grep -x 2 > /dev/null; then
     boot_second "$boot" "$suite" "$seconds" "$@" > "$run/second.log" 2>&1 & second=$!
-    link_to "$run" 1
+    link_to "$run" 1 "$(any_sets sriov_nic "$@")"
   fi
   boot "$run" "$suite" "$(proof_setting "$1" iommu intel-iommu,intremap=on)" "$(any_sets region "$@")" "$(memory_of "$@")" \
     "$seconds" -pidfile "$run/pid" -chardev "file,id=output,path=$run/output" -serial chardev:output \
