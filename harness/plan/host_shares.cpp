@@ -92,8 +92,7 @@ std::vector<std::string> impossible_over_hosts(const Scenario& scenario) {
   if (scenario.reuse == Reuse::experiment_case && std::ranges::any_of(scenario.hosts.hosts, is_shared)) {
     problems.emplace_back(
         "reuse: case keeps VMs on the same bridge or NIC as the slices of bare metal, with the same "
-        "addresses "
-        "(use reuse: trial, or a network of kind vxlan)");
+        "addresses (use reuse: trial, or a network of kind vxlan)");
   }
   return problems;
 }

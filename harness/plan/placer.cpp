@@ -103,22 +103,16 @@ vmctl::Inventory without_users(vmctl::Inventory inventory) {
 
 /// " (make them: …)": how the NIC gets as many virtual functions; empty where that is not what it lacks.
 std::string way_to_functions(const std::string& nic, const vmctl::Inventory& inventory, std::size_t wanted) {
-  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
-    for (const auto& device : *list) {
-      const auto& pci = device.function;
-      const auto there = pci.virtual_functions.size();
-      if (!contains(device.interfaces, nic) || pci.virtual_functions_possible == 0 || there >= wanted) {
-        continue;
-      }
-      if (std::cmp_less(pci.virtual_functions_possible, wanted)) {
-        return fmt::format(" (it can have {} at most: use fewer nodes on this host)",
-                           pci.virtual_functions_possible);
-      }
-      return fmt::format(" (make them: {})",
-                         vmctl::command_for_functions(nic, static_cast<std::int64_t>(wanted), there > 0));
-    }
+  const auto* device = vmctl::find_nic(inventory, nic);
+  if (device == nullptr) { return ""; }
+  const auto possible = device->function.virtual_functions_possible;
+  const auto there = device->function.virtual_functions.size();
+  if (possible == 0 || there >= wanted) { return ""; }
+  if (std::cmp_less(possible, wanted)) {
+    return fmt::format(" (it can have {} at most: use fewer nodes on this host)", possible);
   }
-  return "";
+  return fmt::format(" (make them: {})",
+                     vmctl::command_for_functions(nic, static_cast<std::int64_t>(wanted), there > 0));
 }
 
 /// "one node of 2 vCPUs needs", "3 nodes of 2 vCPUs need".

@@ -8,6 +8,7 @@
 
 #include "common/enum_text.h"
 #include "common/model/described.h"
+#include "vmctl/api/pci/pci_function.h"
 
 namespace virtrain::vmctl {
 
@@ -71,6 +72,8 @@ BOOST_DESCRIBE_STRUCT(HostNetworkFacts, (),
                       (address, mtu, driver, firmware, link_speed, functions_possible, functions,
                        free_functions))
 
+/// Why that function, a NIC's whose interface is `nic`, has no virtual functions; empty: it can have some.
+std::string why_no_functions(const std::string& nic, const PciFunction& function);
 /// The command by which root makes a NIC's virtual functions, none of which may be in use.
 std::string command_for_functions(const std::string& nic, std::int64_t functions, bool has_some);
 

@@ -85,6 +85,11 @@ BOOST_DESCRIBE_STRUCT(Inventory, (),
                        mitigations, has_kvm_device, is_virtual_machine, devices, other_devices, fabric_mode,
                        fabric_partitions, withheld_devices))
 
+/// The device at that PCI address, of both lists; null: there is none.
+const HostDevice* find_device(const Inventory& inventory, const std::string& address);
+/// The device with that network interface, "ens1f0"; null: there is none.
+const HostDevice* find_nic(const Inventory& inventory, const std::string& interface);
+
 /// Huge pages of the size that VMs get which nobody has, in bytes.
 std::uint64_t free_hugepage_bytes(const Inventory& inventory, const NumaNode& node);
 

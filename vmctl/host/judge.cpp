@@ -90,15 +90,6 @@ void require_fit(const std::string& field, const Value& said, const Property& is
 
 // --- devices
 
-const HostDevice* find_of_host(const Inventory& host, const std::string& address) {
-  for (const auto* list : {&host.devices, &host.other_devices}) {
-    const auto found = std::ranges::find(
-        *list, address, [](const HostDevice& device) -> const auto& { return device.function.address; });
-    if (found != list->end()) { return &*found; }
-  }
-  return nullptr;
-}
-
 /// The physical function that has, or can make, the virtual function of that address.
 const HostDevice* physical_of(const Inventory& host, const std::string& address) {
   for (const auto* list : {&host.devices, &host.other_devices}) {
@@ -113,7 +104,7 @@ const HostDevice* physical_of(const Inventory& host, const std::string& address)
 
 const HostDevice& require_device(const std::string& field, const Inventory& host,
                                  const std::string& address) {
-  const auto* device = find_of_host(host, address);
+  const auto* device = find_device(host, address);
   if (device == nullptr) { device = physical_of(host, address); }
   if (device == nullptr) {
     refuse_field(field, address, "the address of a device of this host (virtrain doctor --devices)");
@@ -188,7 +179,7 @@ void require_lendable(const std::string& field, const Inventory& host, const Acq
   }
   if (is_made_for_each_vm(grant)) { return; }
   for (const auto& member : device.function.iommu_group_members) {
-    if (slot_of(member) != slot_of(grant.address) && find_of_host(host, member) != nullptr &&
+    if (slot_of(member) != slot_of(grant.address) && find_device(host, member) != nullptr &&
         !acquired.contains(std::string(device_name) + member)) {
       refuse_field(field + ".address", grant.address,
                    "acquired with the rest of its IOMMU group, " + member + " among it");
@@ -378,7 +369,7 @@ void require_network_function(const std::string& node, const Inventory& host, co
   const auto& function = *said.network_function;
   const auto& grant = function.grant;
   const auto& device = require_grant(field + ".grant", host, grant);
-  const auto* physical = find_of_host(host, grant.physical_function);
+  const auto* physical = find_device(host, grant.physical_function);
   const bool is_of_nic =
       physical != nullptr && grant.kind == GrantKind::virtual_function &&
       device.function.address == grant.address &&

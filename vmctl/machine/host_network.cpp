@@ -132,16 +132,8 @@ void add_functions(const HostNetwork& network, HostNetworkFacts& facts) {
   const auto& name = network.name;
   const auto address = link_name(net_devices / name / "device");
   const auto physical = read_pci_function("/", address);
-  if (physical && !physical->physical_function.empty()) {
-    network_unable(network, fmt::format("{} is a virtual function itself (name its physical function's "
-                                        "interface)",
-                                        name));
-  }
-  if (!physical || physical->virtual_functions_possible == 0) {
-    network_unable(network, fmt::format("{} has no virtual functions (SR-IOV is off in its firmware, or "
-                                        "unknown to it; kind: vxlan works over any NIC)",
-                                        name));
-  }
+  const auto why = why_no_functions(name, physical.value_or(PciFunction{}));
+  if (!why.empty()) { network_unable(network, why); }
   facts.functions_possible = physical->virtual_functions_possible;
   facts.functions = std::ssize(physical->virtual_functions);
   if (facts.functions == 0) {

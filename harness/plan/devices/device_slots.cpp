@@ -24,15 +24,6 @@ using Candidates = std::vector<const HostDevice*>;
 
 constexpr int most_slots_of_parent = 64;
 
-const HostDevice* find_device(const Inventory& inventory, const std::string& address) {
-  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
-    for (const auto& device : *list) {
-      if (device.function.address == address) { return &device; }
-    }
-  }
-  return nullptr;
-}
-
 std::string card_of(const HostDevice& device) {
   const auto& pci = device.function;
   return pci.physical_function.empty() ? pci.address : pci.physical_function;
@@ -353,15 +344,6 @@ void limit(Offer& offer, const DeviceSelection& select, const Inventory& invento
   });
 }
 
-const HostDevice* find_nic(const std::string& interface, const Inventory& inventory) {
-  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
-    for (const auto& device : *list) {
-      if (contains(device.interfaces, interface)) { return &device; }
-    }
-  }
-  return nullptr;
-}
-
 /// Why the NIC has no virtual functions to give; empty: it has.
 std::string lacks_functions(const std::string& nic, const HostDevice* physical) {
   if (physical == nullptr) {
@@ -372,14 +354,7 @@ std::string lacks_functions(const std::string& nic, const HostDevice* physical) 
       pci.class_code.starts_with("0x0200") &&
       std::ranges::all_of(physical->ports, [](const auto& port) { return port.link_layer == "Ethernet"; });
   if (!is_ethernet) { return nic + " is not an Ethernet NIC (use devices.nics for RDMA adapters)"; }
-  if (!pci.physical_function.empty()) {
-    return nic + " is a virtual function itself (name its physical function's interface)";
-  }
-  return pci.virtual_functions_possible > 0 ? ""
-                                            : nic +
-                                                  " has no virtual functions (SR-IOV is off in its "
-                                                  "firmware, or unknown to it; kind: vxlan works over "
-                                                  "any NIC)";
+  return vmctl::why_no_functions(nic, pci);
 }
 
 }  // namespace
@@ -434,7 +409,7 @@ Offer offered_devices(const Devices& devices, const std::string& vgpu_type, cons
 Offer offered_network_functions(const std::string& nic, const Inventory& inventory, bool for_vms,
                                 bool for_slices) {
   Offer offer;
-  const auto* physical = find_nic(nic, inventory);
+  const auto* physical = find_nic(inventory, nic);
   if (auto why = lacks_functions(nic, physical); !why.empty()) {
     offer.reasons.push_back(std::move(why));
     return offer;

@@ -7,12 +7,7 @@
 namespace virtrain::vmctl {
 
 const HostDevice* DeviceHost::find(const std::string& address) const {
-  for (const auto* list : {&inventory.devices, &inventory.other_devices}) {
-    for (const auto& device : *list) {
-      if (device.function.address == address) { return &device; }
-    }
-  }
-  return nullptr;
+  return find_device(inventory, address);
 }
 
 std::vector<std::pair<DeviceGrant, const HostDevice*>> DeviceHost::wanted() const {
