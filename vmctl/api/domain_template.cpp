@@ -16,7 +16,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/api/template_size.h"
+#include "vmctl/api/node.h"
 
 namespace virtrain::vmctl {
 namespace {
@@ -337,16 +337,19 @@ TemplateSize size_of_template(const std::string& xml) {
   const auto domain = document.document_element();
   TemplateSize size;
   if (const auto vcpu = domain.child("vcpu")) {
+    constexpr auto key = property_of(&GuestSpec::vcpus);
     const auto count = parse_integer(text_of(vcpu));
-    constexpr std::int64_t most = 1024;
-    if (!count || *count < 1 || *count > most) { in.refuse(vcpu, "guest.vcpus goes from 1 to 1024"); }
+    if (!count || *count < key.least || *count > key.most) {
+      in.refuse(vcpu, fmt::format("guest.{} goes from {} to {}", key.key, key.least, key.most));
+    }
     size.vcpus = *count;
   }
   if (const auto memory = domain.child("memory")) {
+    constexpr auto key = property_of(&GuestSpec::memory_bytes);
     const auto bytes = bytes_of(memory);
-    constexpr std::uint64_t least = 128ULL << 20, most = 64ULL << 40;
-    if (!bytes || *bytes < least || *bytes > most) {
-      in.refuse(memory, "guest.memory goes from 128 MiB to 64 TiB");
+    if (!bytes || std::cmp_less(*bytes, key.least) || std::cmp_greater(*bytes, key.most)) {
+      in.refuse(memory,
+                fmt::format("guest.{} goes from {} MiB to {} TiB", key.key, key.least >> 20, key.most >> 40));
     }
     size.memory_bytes = *bytes;
   }

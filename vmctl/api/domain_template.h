@@ -22,6 +22,11 @@ struct TemplateSize {
 /// Error(bad_input) with "line:column: why" for whatever is in the way.
 std::string read_domain_template(const std::string& xml, const TemplateSize& size);
 
+/// The sizes that a domain XML says in <vcpu> and <memory>, for a scenario that leaves them out; 0: it does
+/// not say one. Throws Error(bad_input) with "line:column: why" for what is not XML, or says no number that
+/// the guest's key takes.
+TemplateSize size_of_template(const std::string& xml);
+
 /// The mode of its <cpu>, such as "host-passthrough", empty where that has none; nothing without a <cpu>.
 std::optional<std::string> cpu_mode_of_template(const std::string& text);
 

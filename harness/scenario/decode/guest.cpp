@@ -10,7 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
-#include "vmctl/api/template_size.h"
+#include "vmctl/api/domain_template.h"
 
 namespace virtrain::harness {
 namespace {
