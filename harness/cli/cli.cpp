@@ -99,7 +99,7 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 /// Options that need another one stand below the others, under that one's name.
 std::string HelpFormatter::make_group(std::string head, bool is_positional,
                                       std::vector<const CLI::Option*> options) const {
-  if (is_positional) { return Formatter::make_group(std::move(head), is_positional, std::move(options)); }
+  if (is_positional) { return Formatter::make_group(std::move(head), is_positional, options); }
   std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups{{std::move(head), {}}};
   for (const auto* option : options) {
     const auto needs = option->get_needs();
