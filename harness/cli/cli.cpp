@@ -100,7 +100,8 @@ std::string HelpFormatter::make_description(const CLI::App* app) const {
 std::string HelpFormatter::make_group(std::string head, bool is_positional,
                                       std::vector<const CLI::Option*> options) const {
   if (is_positional) { return Formatter::make_group(std::move(head), is_positional, options); }
-  std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups{{std::move(head), {}}};
+  std::vector<std::pair<std::string, std::vector<const CLI::Option*>>> groups;
+  groups.emplace_back(std::move(head), std::vector<const CLI::Option*>{});
   for (const auto* option : options) {
     const auto needs = option->get_needs();
     const auto name = needs.empty() ? groups.front().first : "With " + (*needs.begin())->get_name();
