@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::harness {
 

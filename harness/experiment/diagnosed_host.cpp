@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "vmctl/api/device_demand.h"
+#include "vmctl/api/device_settings.h"
 
 namespace virtrain::harness {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "common/enum_text.h"
-#include "vmctl/api/group_socket.h"
+#include "vmctl/api/host_mode.h"
 
 namespace virtrain::harness {
 

@@ -17,7 +17,7 @@
 #include "harness/plan/devices/device_shortage.h"
 #include "harness/plan/host_room.h"
 #include "harness/plan/vm_findings.h"
-#include "vmctl/api/limits/fabric.h"
+#include "vmctl/api/limits.h"
 
 namespace virtrain::harness {
 namespace {

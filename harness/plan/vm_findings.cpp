@@ -9,8 +9,7 @@
 #include "common/text/units.h"
 #include "harness/plan/device_demand.h"
 #include "harness/plan/host_room.h"
-#include "vmctl/api/limits/fabric.h"
-#include "vmctl/api/limits/version.h"
+#include "vmctl/api/limits.h"
 
 namespace virtrain::harness {
 namespace {

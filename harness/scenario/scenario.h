@@ -12,10 +12,9 @@
 #include "harness/scenario/host_list.h"
 #include "harness/scenario/isolation/neighbour.h"
 #include "results/statistics/sequential.h"
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/node.h"
-#include "vmctl/api/placed_device.h"
 
 namespace virtrain::harness {
 

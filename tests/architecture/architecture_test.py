@@ -100,7 +100,7 @@ ROOMS = {
         *["report/data", "report/charts", "report/figures", "report/page", "report", "report/site"],
     ],
     "vmctl": [
-        *["api/pci", "api", "api/limits", "api/protocol", "process", "devices/pci", "devices"],
+        *["api", "api/protocol", "process", "devices"],
         *["hypervisor/domain", "hypervisor", "hypervisor/libvirt"],
         *["guest", "guest/mirror", "guest/cloud", "guest/init"],
         *["slice", "machine", "journal"],
@@ -547,9 +547,9 @@ class Rooms(unittest.TestCase):
 
     def test_planted_offenders(self):
         for path, header, words in [
-            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/check.h", ":2: doctor/findings lies above journal"),
+            ("vmctl/journal/leases.cpp", "vmctl/doctor/findings/device_host.h", ":2: doctor/findings lies above journal"),
             ("vmctl/doctor/checks/x.cpp", "vmctl/doctor/doctor.h", ":2: doctor lies above doctor/checks"),
-            ("vmctl/devices/pci/x.h", "vmctl/devices/host_device.h", ":2: devices lies above devices/pci"),
+            ("vmctl/resources/kind/x.h", "vmctl/resources/cleanup.h", ":2: resources lies above resources/kind"),
             ("harness/evidence/x.h", "harness/job/tenant_job.h", ":2: job lies above evidence"),
             ("harness/agent/x.h", "harness/agent/client/agent_client.h", ":2: agent/client lies above agent"),
             ("workloads/resnet50/cuda/plan/x.cpp", "workloads/resnet50/cuda/run/gpu.h", ":2: resnet50/cuda/run lies above resnet50/cuda/plan"),

@@ -12,7 +12,7 @@
 #include "common/text/text.h"
 #include "tests/support/fake_host.h"
 #include "vmctl/api/protocol/messages.h"
-#include "vmctl/host/host_calls.h"
+#include "vmctl/host/host_server.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace virtrain;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/enum_text.h"
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::vmctl {
 
@@ -121,5 +121,96 @@ BOOST_DESCRIBE_STRUCT(GpuReport, (),
 /// nvidia-smi's spelling of a PCI address, "00000000:17:00.0", domains of eight digits and capitals, as the
 /// kernel's: "0000:17:00.0".
 std::string kernel_address(const std::string& nvidia_address);
+
+using virtrain::to_string;
+
+/// In which form a VM gets a device.
+enum class GrantKind {
+  passthrough,       ///< the whole function, bound to vfio-pci with everything else in its IOMMU group
+  virtual_function,  ///< a virtual function of a physical one, bound to vfio-pci; made where there is none
+  mdev,              ///< a mediated device, made of a type its parent offers
+  vendor_vfio,       ///< a vGPU on a virtual function that keeps its vendor's driver
+};
+VIRTRAIN_DESCRIBE_ENUM(GrantKind, passthrough, virtual_function, mdev, vendor_vfio)
+
+/// How virtrain clears a device before each VM that gets it, so that a tenant finds nothing that another
+/// left.
+enum class BetweenTenants {
+  none,
+  reset,  ///< the function is reset
+  erase,  ///< all namespaces of an NVMe disk are overwritten with zeros
+};
+VIRTRAIN_DESCRIBE_ENUM(BetweenTenants, none, reset, erase)
+
+/// A device, or a part of one, for one VM.
+struct DeviceGrant {
+  GrantKind kind = GrantKind::passthrough;
+  /// "0000:17:00.0": the function that the VM gets; of an mdev its parent, which may be no PCI function
+  /// ("mtty").
+  std::string address;
+  std::string physical_function = {};  ///< virtual_function, vendor_vfio: whose it is
+  std::string vgpu_type = {};          ///< mdev, vendor_vfio: the type's id, "nvidia-474" or "902"
+  std::string uuid = {};  ///< mdev: chosen before it is made, so that it is recognised afterwards
+  BetweenTenants between_tenants = BetweenTenants::none;
+  bool operator==(const DeviceGrant&) const = default;
+};
+BOOST_DESCRIBE_STRUCT(DeviceGrant, (), (kind, address, physical_function, vgpu_type, uuid, between_tenants))
+
+/// The card of which it is a part, or that it is itself.
+inline const std::string& card_of(const DeviceGrant& grant) {
+  return grant.physical_function.empty() ? grant.address : grant.physical_function;
+}
+
+/// A vGPU: made for one VM and removed after it, for that is when its manager clears its memory. One that
+/// went from tenant to tenant would keep it.
+bool is_made_for_each_vm(const DeviceGrant& grant);
+
+/// Whether what is lent, vGPUs left out, has to go back before `wanted` can be: the number of a card's
+/// virtual functions cannot change while there are any. What is erased before each VM goes back to the host's
+/// driver for that. Pure.
+bool must_make_way(const std::vector<DeviceGrant>& lent, const std::vector<DeviceGrant>& wanted);
+
+/// Whether GPUs are told that they reach each other over PCIe (the NVIDIA driver cannot see that in a VM).
+enum class Clique {
+  off,
+  auto_,  ///< those below one PCIe switch
+  all,    ///< all of a VM
+};
+VIRTRAIN_DESCRIBE_ENUM(Clique, off, auto_, all)
+
+/// Through which of the kernel's interfaces QEMU maps a guest's memory for a device.
+VIRTRAIN_ENUM_CLASS(Vfio, container, iommufd)
+
+/// A grant together with where the device sits on its host, which is what the guest is to see too.
+struct PlacedDevice {
+  DeviceGrant grant;
+  Vfio vfio = Vfio::container;
+  DeviceClass device_class = DeviceClass::gpu;
+  std::string name;                  ///< "NVIDIA A100-PCIE-40GB"
+  std::string vendor;                ///< "0x10de"; of a virtual function that is yet to be made: empty
+  std::string device;                ///< "0x20f1"; likewise
+  bool is_display = false;           ///< class 0x03, as the clique hint demands
+  bool has_no_class = false;         ///< class 0x00: only its own programs know what it is
+  bool is_ethernet = false;          ///< an adapter whose ports are Ethernet: libvirt sets a VF's MAC
+  std::string vgpu_name;             ///< of a vGPU's type, "NVIDIA A100-20C"
+  std::string mac;                   ///< of a virtual function that is_ethernet
+  int numa_node = -1;                ///< of the host; -1: unknown
+  std::string root_complex;          ///< "pci0000:16"; empty: unknown
+  std::vector<std::string> bridges;  ///< from the root port down to the device; empty: unknown
+  PciLink link;                      ///< what the device can do
+  std::vector<Bar> bars;
+  std::vector<std::string> nvlink_peers;  ///< addresses of GPUs on the other end of an NVLink
+  bool has_acs_above = false;             ///< as of HostDevice
+};
+BOOST_DESCRIBE_STRUCT(PlacedDevice, (),
+                      (grant, vfio, device_class, name, vendor, device, is_display, has_no_class, is_ethernet,
+                       vgpu_name, mac, numa_node, root_complex, bridges, link, bars, nvlink_peers,
+                       has_acs_above))
+
+/// Whether an NVLink joins the two.
+bool joined_by_nvlink(const PlacedDevice& a, const PlacedDevice& b);
+
+/// `grant` is filled in by the caller; of a virtual function, `function` may be the physical one.
+PlacedDevice placed(DeviceGrant grant, const HostDevice& device);
 
 }  // namespace virtrain::vmctl

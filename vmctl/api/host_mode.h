@@ -40,4 +40,8 @@ BOOST_DESCRIBE_STRUCT(Privileges, (), (lacks_isolation, lacks_user_namespaces, i
 /// The best mode that the privileges give.
 HostMode best_mode(const Privileges& privileges);
 
+/// Where members of group virtrain get a host process that is root: a unit of systemd's listens there and
+/// starts a virtrain-host for each connection.
+inline constexpr const char* group_socket = "/run/virtrain-host.socket";
+
 }  // namespace virtrain::vmctl

@@ -14,10 +14,9 @@
 #include "common/enum_text.h"
 #include "common/files/unique_fd.h"
 #include "common/model/described.h"
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/api/domain_template.h"
 #include "vmctl/api/host_network.h"
-#include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
 

@@ -10,7 +10,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 
 namespace virtrain::vmctl {
 namespace {

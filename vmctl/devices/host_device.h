@@ -8,7 +8,7 @@
 
 #include "common/enum_text.h"
 #include "vmctl/api/device.h"
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::vmctl {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "common/model/check.h"
-#include "vmctl/api/device_demand.h"
+#include "vmctl/api/device_settings.h"
 #include "vmctl/machine/inventory.h"
-#include "vmctl/process/privileges.h"
+#include "vmctl/process/calling_user.h"
 
 namespace virtrain::vmctl {
 

@@ -6,8 +6,7 @@
 
 #include "common/files/reading.h"
 #include "common/text/units.h"
-#include "vmctl/devices/acs.h"
-#include "vmctl/devices/pci/link_errors.h"
+#include "vmctl/devices/pci.h"
 
 namespace virtrain::vmctl {
 namespace {

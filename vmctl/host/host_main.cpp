@@ -19,7 +19,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/version.h"
-#include "vmctl/api/group_socket.h"
+#include "vmctl/api/host_mode.h"
 #include "vmctl/host/host_server.h"
 #include "vmctl/host/local_host.h"
 #include "vmctl/host/relay.h"

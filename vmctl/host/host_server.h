@@ -4,7 +4,9 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <nlohmann/json.hpp>
 
+#include <array>
 #include <mutex>
 #include <set>
 #include <string>
@@ -15,9 +17,28 @@
 #include "common/system/log.h"
 #include "vmctl/api/host.h"
 #include "vmctl/api/protocol/messages.h"
-#include "vmctl/host/host_calls.h"
 
 namespace virtrain::vmctl {
+
+/// A call's value, and the stream that comes with it.
+struct CallResult {
+  nlohmann::json value;
+  UniqueFd stream;
+};
+
+/// Makes the calls of one coordinator, from any thread.
+class HostCalls {
+ public:
+  explicit HostCalls(Host& host) : host_(host) {}
+
+  /// Makes the call of that name, once those of its order have ended. Nothing is done where there is no such
+  /// name, or the arguments do not fit: Error(protocol).
+  CallResult make(const std::string& call, const nlohmann::json& arguments);
+
+ private:
+  Host& host_;
+  std::array<std::mutex, 3> turns_;  ///< by CallOrder; nobody waits for that of `none`
+};
 
 /// A host for one coordinator, at the other end of a connection. Each call runs on a thread of its own, so
 /// that one that blocks delays no other and no beat.

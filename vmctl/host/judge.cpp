@@ -21,7 +21,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "vmctl/api/protocol/wire.h"
-#include "vmctl/resources/kind/names.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -13,7 +13,7 @@
 #include "vmctl/api/host.h"
 #include "vmctl/host/device_watch.h"
 #include "vmctl/host/made_nodes.h"
-#include "vmctl/machine/addresses.h"
+#include "vmctl/machine/host_network.h"
 
 namespace virtrain::vmctl {
 

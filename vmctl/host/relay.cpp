@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "common/files/unique_fd.h"
-#include "vmctl/api/group_socket.h"
+#include "vmctl/api/host_mode.h"
 
 namespace virtrain::vmctl {
 namespace {

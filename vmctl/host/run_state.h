@@ -18,7 +18,7 @@
 #include "vmctl/hypervisor/libvirt/private_libvirt.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/device_lender.h"
-#include "vmctl/resources/kind/names.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
 

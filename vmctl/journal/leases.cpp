@@ -16,6 +16,7 @@
 #include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "common/system/time.h"
+#include "common/text/printable.h"
 #include "common/text/units.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
@@ -346,6 +347,14 @@ std::vector<Quarantine> LeaseJournal::quarantined() const {
 std::vector<Owner> LeaseJournal::owners() const {
   return impl_->rows(fmt::format("SELECT {} FROM owner o ORDER BY o.id", owner_columns),
                      [](SQLite::Statement& row) { return read_owner(row, 0); });
+}
+
+EffectKind parse_effect_kind(std::string_view word) {
+  if (const auto kind = enum_of<EffectKind>(word)) { return *kind; }
+  throw Error("read the lease journal", ErrorCode::bad_input,
+              fmt::format("it has a lease of a kind that this virtrain does not know, {}; run clean of the "
+                          "version that made it",
+                          excerpt(word)));
 }
 
 }  // namespace virtrain::vmctl

@@ -12,8 +12,10 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
+#include "common/contains.h"
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/files/unique_fd.h"
@@ -209,6 +211,33 @@ HostNetworkFacts read_host_network(const HostNetwork& network) {
   if (hardware.empty() && network.kind == HostNetworkKind::vxlan) { hardware.insert(network.name); }
   add_driver_facts(hardware, facts);
   return facts;
+}
+
+namespace {
+
+template <typename Address>
+std::string text_of(int family, const Address& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  return ::inet_ntop(family, &address, text, sizeof text) != nullptr ? text : "";
+}
+
+}  // namespace
+
+HostAddresses read_addresses() {
+  HostAddresses found;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0) { return found; }
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> hold(list, &::freeifaddrs);
+  for (const auto* one = list; one != nullptr; one = one->ifa_next) {
+    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) { continue; }
+    if (one->ifa_addr->sa_family == AF_INET) {
+      add_once(found.ipv4, text_of(AF_INET, reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr));
+    }
+    if (one->ifa_addr->sa_family != AF_INET6) { continue; }
+    const auto& address = reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
+    if (IN6_IS_ADDR_LINKLOCAL(&address)) { add_once(found.link_local, text_of(AF_INET6, address)); }
+  }
+  return found;
 }
 
 }  // namespace virtrain::vmctl

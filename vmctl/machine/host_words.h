@@ -5,10 +5,13 @@
 #include <optional>
 #include <string>
 
-#include "vmctl/devices/gpu_report.h"
+#include "vmctl/api/device.h"
 #include "vmctl/hypervisor/hypervisor.h"
 
 namespace virtrain::vmctl {
+
+/// By PCI address. Text that is no such XML gives nothing.
+std::map<std::string, GpuReport> read_gpu_reports(const std::string& xml);
 
 /// Facts of a host that its programs and logs tell and sysfs does not.
 struct HostWords {

@@ -1,9 +1,11 @@
 #include "vmctl/machine/inventory.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sched.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -13,11 +15,12 @@
 #include "common/system/cgroups.h"
 #include "common/system/subprocess.h"
 #include "common/text/cpu_list.h"
+#include "common/text/json.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/devices/acs.h"
-#include "vmctl/machine/fabric.h"
+#include "vmctl/api/limits.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/machine/host_words.h"
 
 namespace virtrain::vmctl {
@@ -285,6 +288,112 @@ std::map<std::string, std::string> host_fingerprint() {
   add_if_known(facts, "qemu", version_of({"qemu-system-x86_64", "--version"}));
   add_if_known(facts, "open_mpi", version_of({"mpirun.openmpi", "--version"}));
   return facts;
+}
+
+void check_cpu_model(const std::string& name, const std::filesystem::path& root) {
+  constexpr std::string_view prefix = "x86_", suffix = ".xml";  // a file for each model, and a few others
+  std::vector<std::string> models;
+  for (const auto& file : entry_names(root / "usr/share/libvirt/cpu_map")) {
+    if (!file.starts_with(prefix) || !file.ends_with(suffix)) { continue; }
+    models.push_back(file.substr(prefix.size(), file.size() - prefix.size() - suffix.size()));
+  }
+  if (models.empty() || contains(models, name)) { return; }
+  const auto near = nearest_word(name, models);
+  throw Error("use guest.cpu_model " + name, ErrorCode::host_unable,
+              "libvirt has no such model (virsh cpu-models x86_64 lists them" +
+                  (near ? "; did you mean " + *near + "?)" : std::string(")")));
+}
+
+namespace {
+
+std::string words(const std::optional<int>& group) {
+  return group ? std::to_string(*group) : "none";
+}
+
+std::string words(const std::string& driver) {
+  return driver.empty() ? "none" : driver;
+}
+
+}  // namespace
+
+std::vector<std::string> disagreements(const std::vector<HostDevice>& devices,
+                                       const std::vector<NodeDevice>& node_devices) {
+  std::map<std::string, const NodeDevice*> seen;
+  for (const auto& device : node_devices) { seen[device.pci_address] = &device; }
+  std::vector<std::string> found;
+  for (const auto& device : devices) {
+    const auto& pci = device.function;
+    const auto other = seen.find(pci.address);
+    if (other == seen.end()) {
+      found.push_back(fmt::format("{}: libvirt does not see it", pci.address));
+      continue;
+    }
+    const auto& theirs = *other->second;
+    if (theirs.iommu_group != pci.iommu_group) {
+      found.push_back(fmt::format("{}: IOMMU group {} in sysfs, {} in libvirt", pci.address,
+                                  words(pci.iommu_group), words(theirs.iommu_group)));
+    }
+    if (theirs.driver != pci.driver) {
+      found.push_back(fmt::format("{}: driver {} in sysfs, {} in libvirt", pci.address, words(pci.driver),
+                                  words(theirs.driver)));
+    }
+  }
+  return found;
+}
+
+namespace {
+
+constexpr const char* configuration = "usr/share/nvidia/nvswitch/fabricmanager.cfg";
+
+bool is_true(const nlohmann::json& value) {
+  return value.is_boolean() ? value.get<bool>() : value.is_number_integer() && value.get<std::int64_t>() != 0;
+}
+
+FabricPartition partition_of(const nlohmann::json& entry) {
+  FabricPartition partition;
+  partition.id = entry.at("partitionId").get<int>();
+  partition.is_active = is_true(entry.at("isActive"));
+  for (const auto& gpu : entry.at("gpuInfo")) {
+    partition.gpus.push_back(kernel_address(gpu.at("pciBusId").get<std::string>()));
+  }
+  std::ranges::sort(partition.gpus);
+  return partition;
+}
+
+}  // namespace
+
+std::optional<int> fabric_mode_in(const std::string& text) {
+  std::optional<int> mode;
+  for (const auto& line : split(text, '\n')) {
+    const auto words = trim(line);
+    const auto equals = words.find('=');
+    if (equals == std::string_view::npos || trim(words.substr(0, equals)) != "FABRIC_MODE") { continue; }
+    if (const auto value = parse_integer(trim(words.substr(equals + 1)))) { mode = static_cast<int>(*value); }
+  }
+  return mode;
+}
+
+std::vector<FabricPartition> fabric_partitions_in(const std::string& list) {
+  std::vector<FabricPartition> partitions;
+  try {
+    const auto json = parse_json_or_null(list);
+    for (const auto& entry : json.at("partitionInfo")) {
+      auto partition = partition_of(entry);
+      // The Fabric Manager may not know the address of a GPU that the host's driver does not have.
+      if (!contains(partition.gpus, std::string("0000:00:00.0"))) {
+        partitions.push_back(std::move(partition));
+      }
+    }
+  } catch (const nlohmann::json::exception&) { return {}; }
+  return partitions;
+}
+
+void add_fabric(const std::filesystem::path& root, Inventory& inventory) {
+  if (!has_nvlink_switches(inventory.devices)) { return; }
+  inventory.fabric_mode = fabric_mode_in(read_file(root / configuration).value_or(""));
+  if (inventory.fabric_mode == 1) {
+    inventory.fabric_partitions = fabric_partitions_in(fabric_partition_list(root).value_or(""));
+  }
 }
 
 }  // namespace virtrain::vmctl

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/api/limits/version.h"
+#include "vmctl/api/limits.h"
 #include "vmctl/hypervisor/hypervisor.h"
 
 namespace virtrain::vmctl {

@@ -3,6 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "common/enum_text.h"
+#include "vmctl/api/host_mode.h"
 #include "vmctl/process/child.h"
 
 namespace virtrain::vmctl {
@@ -51,5 +53,13 @@ class AsUser {
   const bool is_other_;
   Identity own_;
 };
+
+using virtrain::to_string;
+
+/// Tried once for each process.
+const Privileges& try_privileges();
+
+/// Why root cannot run what it starts as another user, found out by trying; empty: it can.
+std::string try_other_user();
 
 }  // namespace virtrain::vmctl

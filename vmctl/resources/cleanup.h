@@ -5,9 +5,16 @@
 #include <vector>
 
 #include "vmctl/api/leftover.h"
-#include "vmctl/resources/leftovers.h"
+#include "vmctl/hypervisor/hypervisor.h"
+#include "vmctl/resources/kind/handler.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
+
+/// Looks at libvirt (null: skipped), ip, /proc, cgroups, files and the journal (null or deleted: the host
+/// decides). What may be another user's is foreign.
+CleanupView find_leftovers(Hypervisor* hypervisor, const LeaseJournal* journal,
+                           const Caller& caller = this_caller());
 
 struct CleanupResult {
   std::vector<Leftover> removed;

@@ -10,7 +10,7 @@
 #include "common/contains.h"
 #include "common/error.h"
 #include "common/text/text.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/cleanup.h"
 #include "vmctl/resources/devices/clearing.h"
 #include "vmctl/resources/devices/device_settings.h"
@@ -18,7 +18,7 @@
 #include "vmctl/resources/devices/vgpu_scheduler.h"
 #include "vmctl/resources/devices/virtual_functions.h"
 #include "vmctl/resources/kind/handler.h"
-#include "vmctl/resources/kind/shared_use.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
 namespace {

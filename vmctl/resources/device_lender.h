@@ -6,7 +6,7 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/devices/kvm_device.h"

@@ -15,7 +15,7 @@
 #include "harness/agent/client/fair_deadline.h"
 #include "harness/agent/client/node_budget.h"
 #include "harness/agent/connection.h"
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::harness {
 

@@ -11,7 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/api/limits/vendor.h"
+#include "vmctl/api/limits.h"
 
 namespace virtrain::harness {
 namespace {

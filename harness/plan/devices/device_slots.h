@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "harness/scenario/scenario.h"
+#include "vmctl/api/device.h"
 #include "vmctl/api/inventory.h"
-#include "vmctl/api/placed_device.h"
 
 namespace virtrain::harness {
 

@@ -19,7 +19,7 @@
 #include "tests/support/temporary_folder.h"
 #include "vmctl/api/protocol/calls.h"
 #include "vmctl/api/protocol/messages.h"
-#include "vmctl/host/host_calls.h"
+#include "vmctl/host/host_server.h"
 
 namespace virtrain::harness {
 namespace {

@@ -19,7 +19,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
-#include "vmctl/api/placed_device.h"
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::harness {

@@ -14,7 +14,7 @@
 #include "tests/harness/plan/planning.h"
 #include "tests/support/catch.h"
 #include "vmctl/devices/host_device.h"
-#include "vmctl/host/node_domain.h"
+#include "vmctl/host/made_nodes.h"
 #include "vmctl/hypervisor/domain/guest_layout.h"
 #include "vmctl/machine/inventory.h"
 

@@ -1,6 +1,5 @@
-#include "vmctl/api/device_grant.h"
-
 #include "tests/support/catch.h"
+#include "vmctl/api/device.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,6 +1,5 @@
-#include "vmctl/devices/gpu_report.h"
-
 #include "tests/support/catch.h"
+#include "vmctl/machine/host_words.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -8,7 +8,7 @@
 #include "common/error.h"
 #include "tests/support/catch.h"
 #include "vmctl/api/protocol/messages.h"
-#include "vmctl/host/host_calls.h"
+#include "vmctl/host/host_server.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -21,7 +21,6 @@
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
 #include "vmctl/api/payload.h"
-#include "vmctl/host/node_domain.h"
 #include "vmctl/host/tenant_network.h"
 #include "vmctl/slice/net_devices.h"
 

@@ -4,8 +4,8 @@
 
 #include "common/error.h"
 #include "tests/support/catch.h"
-#include "vmctl/host/node_domain.h"
-#include "vmctl/resources/kind/names.h"
+#include "vmctl/host/made_nodes.h"
+#include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,6 +1,5 @@
-#include "vmctl/hypervisor/qemu_log.h"
-
 #include "tests/support/catch.h"
+#include "vmctl/hypervisor/qemu_threads.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,6 +1,5 @@
-#include "vmctl/machine/fabric.h"
-
 #include "tests/support/catch.h"
+#include "vmctl/machine/inventory.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -18,7 +18,7 @@
 #include "common/system/subprocess.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
-#include "vmctl/process/privileges.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/slice/net_devices.h"
 
 using namespace virtrain;

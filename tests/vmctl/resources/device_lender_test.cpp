@@ -18,9 +18,9 @@
 #include "tests/support/first_in_path.h"
 #include "tests/support/skip.h"
 #include "tests/support/temporary_folder.h"
-#include "vmctl/devices/vgpu_scheduling.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/resources/cleanup.h"
+#include "vmctl/resources/devices/vgpu_scheduler.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -10,13 +10,12 @@
 #include "common/text/cpu_list.h"
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 #include "vmctl/guest/mirror/supermin.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
+#include "vmctl/process/calling_user.h"
 #include "vmctl/process/paths.h"
-#include "vmctl/process/privileges.h"
-#include "vmctl/resources/leftovers.h"
+#include "vmctl/resources/cleanup.h"
 
 namespace virtrain::vmctl {
 namespace {

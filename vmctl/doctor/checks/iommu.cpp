@@ -1,9 +1,8 @@
 #include <array>
 
 #include "common/contains.h"
-#include "vmctl/devices/acs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 
 namespace virtrain::vmctl {
 namespace {

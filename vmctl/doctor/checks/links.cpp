@@ -8,10 +8,8 @@
 
 #include "common/contains.h"
 #include "common/text/units.h"
-#include "vmctl/devices/pci/link_errors.h"
-#include "vmctl/devices/pci/pci_config.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 #include "vmctl/machine/version_limits.h"
 #include "vmctl/resources/devices/kvm_device.h"
 

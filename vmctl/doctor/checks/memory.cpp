@@ -3,7 +3,6 @@
 
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 
 namespace virtrain::vmctl {
 namespace {

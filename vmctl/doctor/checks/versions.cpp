@@ -5,7 +5,6 @@
 
 #include "common/text/units.h"
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 #include "vmctl/machine/version_limits.h"
 
 namespace virtrain::vmctl {

@@ -2,7 +2,6 @@
 #include <set>
 
 #include "vmctl/doctor/checks/tables.h"
-#include "vmctl/doctor/checks/words.h"
 
 namespace virtrain::vmctl {
 namespace {

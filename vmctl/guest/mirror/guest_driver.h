@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/guest/mirror/carried_file.h"
+#include "vmctl/guest/mirror/guest_packages.h"
 
 namespace virtrain::vmctl {
 

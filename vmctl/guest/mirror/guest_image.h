@@ -10,7 +10,7 @@
 
 #include "common/error.h"
 #include "common/files/unique_fd.h"
-#include "vmctl/guest/mirror/carried_file.h"
+#include "vmctl/guest/mirror/guest_packages.h"
 
 namespace virtrain::vmctl {
 

@@ -43,4 +43,10 @@ std::map<std::string, std::string> versions_of(const std::vector<std::string>& p
 /// From the shared libraries of the programs and the packages that own them.
 GuestNeeds find_needs(const std::vector<std::filesystem::path>& programs);
 
+/// A host file that travels into the guest; its shared libraries' packages follow by themselves.
+struct CarriedFile {
+  std::filesystem::path source;
+  std::string target;  ///< absolute path in the guest; executable
+};
+
 }  // namespace virtrain::vmctl

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "common/error.h"
-#include "vmctl/guest/mirror/carried_file.h"
 #include "vmctl/guest/mirror/guest_packages.h"
 
 namespace virtrain::vmctl {

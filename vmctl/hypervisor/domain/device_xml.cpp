@@ -6,7 +6,6 @@
 #include <map>
 
 #include "common/error.h"
-#include "vmctl/hypervisor/domain/xml_nodes.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <pugixml.hpp>
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -7,8 +9,8 @@
 #include <vector>
 
 #include "common/model/virtualization.h"
+#include "vmctl/api/device.h"
 #include "vmctl/api/node.h"
-#include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
 
@@ -119,5 +121,9 @@ std::string network_xml(const NetworkSpec& spec);
 
 /// The mark in a domain's or network's XML; nothing if it is not ours or not XML.
 std::optional<LeaseMark> read_lease_mark(std::string_view xml);
+
+/// Puts a user's template (see vmctl/api/domain_template.h) over the XML of a VM. Throws Error(bad_input) for
+/// a text that is none.
+void lay_template(pugi::xml_node domain, const std::string& text);
 
 }  // namespace virtrain::vmctl

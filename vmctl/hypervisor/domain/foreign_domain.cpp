@@ -13,8 +13,8 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "vmctl/hypervisor/domain/device_xml.h"
 #include "vmctl/hypervisor/domain/nccl_pci.h"
-#include "vmctl/hypervisor/domain/xml_nodes.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/api/placed_device.h"
+#include "vmctl/api/device.h"
 
 namespace virtrain::vmctl {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "vmctl/api/device.h"
-#include "vmctl/hypervisor/domain/xml_nodes.h"
+#include "vmctl/hypervisor/domain/device_xml.h"
 
 namespace virtrain::vmctl {
 

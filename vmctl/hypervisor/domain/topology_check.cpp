@@ -13,7 +13,6 @@
 #include "vmctl/hypervisor/domain/domain_xml.h"
 #include "vmctl/hypervisor/domain/guest_layout.h"
 #include "vmctl/hypervisor/domain/nccl_pci.h"
-#include "vmctl/hypervisor/domain/xml_nodes.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "common/error.h"
-#include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/process/signs_of_life.h"
 
 namespace virtrain::vmctl {

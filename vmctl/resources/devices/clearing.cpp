@@ -5,7 +5,7 @@
 #include "common/error.h"
 #include "common/system/nvme.h"
 #include "common/system/subprocess.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/devices/binding.h"
 
 namespace virtrain::vmctl {

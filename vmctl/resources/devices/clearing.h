@@ -3,8 +3,8 @@
 #include <string>
 
 #include "common/error.h"
-#include "vmctl/api/device_grant.h"
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/device.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::vmctl {
 

@@ -2,7 +2,7 @@
 
 #include "common/files/reading.h"
 #include "common/text/units.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 
 namespace virtrain::vmctl {
 

@@ -10,7 +10,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
 #include "common/text/text.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/devices/function_seat.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 #include "vmctl/resources/devices/function_seat.h"
 

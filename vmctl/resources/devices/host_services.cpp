@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/system/subprocess.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/devices/device_settings.h"
 #include "vmctl/resources/kind/handler.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {

@@ -2,7 +2,7 @@
 
 #include "common/error.h"
 #include "common/files/reading.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/search.h"
 #include "vmctl/resources/kind/state.h"

@@ -12,7 +12,7 @@
 #include "common/system/subprocess.h"
 #include "common/text/printable.h"
 #include "common/text/text.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/devices/binding.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"

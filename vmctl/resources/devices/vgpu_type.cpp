@@ -6,7 +6,7 @@
 #include "common/files/reading.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/resources/kind/handler.h"
 #include "vmctl/resources/kind/state.h"
 

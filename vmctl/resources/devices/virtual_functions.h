@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "vmctl/api/device_grant.h"
+#include "vmctl/api/device.h"
 #include "vmctl/journal/leases.h"
 
 namespace virtrain::vmctl {

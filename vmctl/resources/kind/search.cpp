@@ -1,12 +1,22 @@
 #include "vmctl/resources/kind/search.h"
 
+#include <fmt/format.h>
+#include <pwd.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 #include <iterator>
 
+#include "common/files/file_lock.h"
 #include "common/files/reading.h"
-#include "vmctl/devices/pci/sysfs.h"
+#include "common/files/user_folders.h"
+#include "common/system/process_info.h"
+#include "common/text/scanner.h"
+#include "vmctl/devices/pci.h"
 #include "vmctl/process/host_claims.h"
-#include "vmctl/resources/kind/names.h"
+#include "vmctl/slice/temporary_folder.h"
 
 namespace virtrain::vmctl {
 
@@ -124,6 +134,91 @@ CleanupView Search::sorted() {
                            [](const Leftover& a, const Leftover& b) { return a.kind < b.kind; });
   view_.live = live_experiments_;
   return std::move(view_);
+}
+
+std::string experiment_in_name(std::string_view name) {
+  if (!name.starts_with(domain_prefix)) { return {}; }
+  name.remove_prefix(domain_prefix.size());
+  return std::string(name.substr(0, name.rfind('-')));
+}
+
+std::optional<std::string> generated_tag(const std::string& name) {
+  if (const auto slice = slice_of_unforeseen(name)) { return generated_tag(*slice); }
+  const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  Scanner in(name);
+  const bool is_ours =
+      in.take("virtrain-")
+          ? in.take_digits(8) && in.take("t") && in.take_digits(6) && in.take("-")
+          : in.take("vtb") || in.take("vtt") || in.take("vtv") || in.take("vtx") || in.take("vt-");
+  const auto tag = is_ours ? in.take_while(is_hex, 6, 6) : std::string_view();
+  if (in.take("-")) {
+    in.take("t");
+  } else {
+    in.take("s");
+  }
+  const bool is_numbered = !in.take_while(is_digit).empty() && in.at_end();
+  return tag.empty() || !is_numbered ? std::nullopt : std::optional<std::string>(tag);
+}
+
+std::string tag_of(const std::string& experiment) {
+  return experiment.substr(experiment.rfind('-') + 1);
+}
+
+std::optional<std::string> domain_of_folder(const std::string& folder) {
+  Scanner in(folder);
+  if (!in.take("domain-") || in.take_while(is_digit).empty() || !in.take("-")) { return std::nullopt; }
+  const std::string domain(in.rest());
+  const bool is_ours = in.take("virtrain-") && in.take_digits(8) && in.take("t");
+  return is_ours ? std::optional(domain) : std::nullopt;
+}
+
+Caller this_caller() {
+  Caller caller;
+  caller.user = ::geteuid();
+  for (const auto& process : all_processes()) {
+    if (process.name != "virtrain" && process.name != "virtrain-host") { continue; }
+    const auto user = user_of(process.pid);
+    if (user && *user != 0 && *user != caller.user) { caller.other_harnesses.insert(*user); }
+  }
+  return caller;
+}
+
+std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder) {
+  if (caller.user != 0) { return holder == caller.user ? "" : "of another user, left alone"; }
+  if (holder) {
+    return *holder == 0 ? "" : fmt::format("of user {}, whose own virtrain clean removes it", *holder);
+  }
+  const auto& others = caller.other_harnesses;
+  return others.empty() ? ""
+                        : fmt::format("perhaps of user {}, whose virtrain runs, left alone", *others.begin());
+}
+
+std::optional<uid_t> holder_of(std::optional<uid_t> user) {
+  if (!user || *user == 0) { return std::nullopt; }
+  const passwd* account = ::getpwuid(*user);
+  const std::string_view name = account != nullptr ? account->pw_name : "";
+  return name == "libvirt-qemu" || name == "qemu" ? std::nullopt : user;
+}
+
+namespace {
+
+std::filesystem::path lock_of(const std::string& name) {
+  constexpr unsigned owner_only = 0700;
+  make_own_folder(claims_folder(), owner_only);
+  std::string file = "use:" + name;
+  std::replace(file.begin(), file.end(), '/', '_');
+  return claims_folder() / file;
+}
+
+}  // namespace
+
+UniqueFd use_shared(const std::string& name) {
+  constexpr std::chrono::seconds undoing{30};  // a service takes its time to start
+  return lock_file(lock_of(name), LockKind::shared, undoing);
+}
+
+UniqueFd try_keep_unused(const std::string& name) {
+  return try_lock_file(lock_of(name), LockKind::exclusive);
 }
 
 }  // namespace virtrain::vmctl

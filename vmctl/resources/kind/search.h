@@ -7,14 +7,34 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "common/files/unique_fd.h"
 #include "common/system/process_info.h"
 #include "vmctl/hypervisor/hypervisor.h"
-#include "vmctl/resources/kind/caller.h"
-#include "vmctl/resources/kind/leftover.h"
+#include "vmctl/resources/kind/handler.h"
 
 namespace virtrain::vmctl {
+
+/// Who cleans. Journals are a user's own while libvirt's system instance and /proc are everybody's, so an
+/// experiment that the journal does not know may be somebody else's and alive.
+struct Caller {
+  uid_t user = 0;
+  std::set<uid_t> other_harnesses;  ///< users other than root and the caller of whom a virtrain lives
+  bool own_libvirt = false;         ///< the libvirt that is looked at serves only this user (qemu:///session)
+};
+
+/// This process's user, on a libvirt for all.
+Caller this_caller();
+
+/// Why something of an experiment that the caller's journal does not know is left alone; empty: nobody living
+/// can own it. `holder`: whose it is; nothing where libvirt's system instance holds it for whoever asked.
+std::string reason_to_leave(const Caller& caller, std::optional<uid_t> holder);
+
+/// Whose a thing of this user is: libvirt's system instance runs QEMU as an account of its own for whoever
+/// asked.
+std::optional<uid_t> holder_of(std::optional<uid_t> user);
 
 /// One look at this host. Each kind of lease is shown what there is, and says what of it looks like
 /// virtrain's; the search sorts that into leftovers, things in use, and foreign things.
@@ -70,5 +90,30 @@ class Search {
 
 /// Who alone makes network devices and namespaces.
 inline constexpr uid_t root_user = 0;
+
+/// Begins the names of domains and networks.
+inline constexpr std::string_view domain_prefix = "virtrain-";
+
+/// "virtrain-<experiment>-<n>" without its ends; for things that carry no mark.
+std::string experiment_in_name(std::string_view name);
+
+/// The tag in a name as virtrain makes them (the last six characters of the experiment's id); nothing in
+/// other names: "virtrain-dev" and "vt-lab" are somebody's own.
+std::optional<std::string> generated_tag(const std::string& name);
+
+std::string tag_of(const std::string& experiment);
+
+/// The domain in the name of a channel folder, "domain-<id>-<name>", which libvirt may have shortened.
+std::optional<std::string> domain_of_folder(const std::string& folder);
+
+/// An effect that serves all runs of this user on this host at once (a service that is kept away, /dev/kvm
+/// open) is undone by the last of them, whichever has made it. Locks show the others, whatever state folder
+/// each journals in; `clean` undoes effects from another folder's journal.
+
+/// While it lives, no other run undoes that. Error(busy) where somebody undoes it for longer than some
+/// seconds.
+UniqueFd use_shared(const std::string& name);
+/// While it lives, no run begins to use that; nothing where one does.
+UniqueFd try_keep_unused(const std::string& name);
 
 }  // namespace virtrain::vmctl

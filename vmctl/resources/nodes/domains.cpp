@@ -4,7 +4,6 @@
 
 #include "common/error.h"
 #include "vmctl/resources/kind/handler.h"
-#include "vmctl/resources/kind/names.h"
 #include "vmctl/resources/kind/search.h"
 
 namespace virtrain::vmctl {

@@ -7,7 +7,6 @@
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/kind/handler.h"
-#include "vmctl/resources/kind/names.h"
 #include "vmctl/resources/kind/search.h"
 #include "vmctl/slice/temporary_folder.h"
 

@@ -31,9 +31,9 @@
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/hosts.h"
 #include "results/tables/render.h"
+#include "vmctl/api/inventory.h"
 #include "vmctl/api/leftover.h"
-#include "vmctl/api/limits/vendor.h"
-#include "vmctl/api/recorded.h"
+#include "vmctl/api/limits.h"
 
 namespace virtrain::harness {
 namespace {

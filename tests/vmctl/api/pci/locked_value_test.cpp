@@ -1,5 +1,3 @@
-#include "vmctl/api/pci/locked_value.h"
-
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +8,7 @@
 #include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/api/pci.h"
 
 namespace virtrain::vmctl {
 namespace {

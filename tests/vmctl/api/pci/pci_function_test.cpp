@@ -1,4 +1,4 @@
-#include "vmctl/api/pci/pci_function.h"
+#include "vmctl/api/pci.h"
 
 #include <sys/stat.h>
 

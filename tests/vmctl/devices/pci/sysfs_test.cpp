@@ -1,4 +1,4 @@
-#include "vmctl/devices/pci/sysfs.h"
+#include "vmctl/devices/pci.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

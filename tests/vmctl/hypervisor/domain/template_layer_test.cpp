@@ -1,7 +1,5 @@
 // Domain XML of a user's own: what of it a VM keeps, and what is refused by its name and position.
 
-#include "vmctl/hypervisor/domain/template_layer.h"
-
 #include <random>
 
 #include "common/error.h"

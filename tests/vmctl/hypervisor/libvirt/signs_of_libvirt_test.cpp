@@ -1,5 +1,3 @@
-#include "vmctl/hypervisor/libvirt/signs_of_libvirt.h"
-
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -10,6 +8,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
 
 namespace virtrain::vmctl {

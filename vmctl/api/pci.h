@@ -2,6 +2,7 @@
 
 #include <boost/describe/class.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -91,5 +92,15 @@ std::optional<PciFunction> read_pci_function(const std::filesystem::path& root, 
 /// nothing where there is none or it does not know the device. `vendor` and `device` as "0x10de".
 std::optional<std::string> pci_name(const std::filesystem::path& root, const std::string& vendor,
                                     const std::string& device);
+
+/// How long the kernel may take to let us look; a driver that takes a device up holds its lock for seconds.
+inline constexpr std::chrono::seconds look_deadline{5};
+
+/// Content, trimmed, of a file of sysfs whose reader waits for the device's lock (driver_override,
+/// sriov_numvfs): a driver that does not let go holds it for ever, and who waits for it cannot be ended. So a
+/// process of its own reads, and is left behind past the deadline: Error(timeout). Nothing where there is no
+/// such file. In a recorded tree it is a plain file.
+std::optional<std::string> read_locked_value(const std::filesystem::path& file,
+                                             std::chrono::milliseconds deadline = look_deadline);
 
 }  // namespace virtrain::vmctl

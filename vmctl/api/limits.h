@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "vmctl/api/device.h"
 #include "vmctl/api/inventory.h"
-#include "vmctl/api/placed_device.h"
 
 namespace virtrain::vmctl {
 
@@ -24,5 +24,15 @@ bool has_nvlink_switches(const std::vector<HostDevice>& devices);
 
 /// Address sets of the active partitions.
 std::vector<std::vector<std::string>> active_partitions(const Inventory& inventory);
+
+/// Advice where somebody has GPUs that are not NVIDIA's.
+inline constexpr const char* works_with_other_gpus =
+    "GPUs of other vendors work in jobs of your own on machines that exist already (attach, "
+    "workload.command) and "
+    "in logs that you import; scenarios without devices run here as well";
+
+/// "QEMU 7.2.22", "9.0.0", "6.1.0-35-amd64": whether the first two numbers are at least these; true where
+/// there are none.
+bool is_since(const std::string& version, int major, int minor);
 
 }  // namespace virtrain::vmctl

@@ -1,8 +1,10 @@
-#include "vmctl/api/limits/fabric.h"
+#include "vmctl/api/limits.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <utility>
 
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -124,6 +126,15 @@ std::vector<std::vector<std::string>> active_partitions(const Inventory& invento
     if (partition.is_active) { active.push_back(partition.gpus); }
   }
   return active;
+}
+
+bool is_since(const std::string& version, int major, int minor) {
+  const auto start = version.find_first_of("0123456789");
+  if (start == std::string::npos) { return true; }
+  const auto numbers = split(version.substr(start), '.');
+  const std::pair found{std::atoi(numbers[0].c_str()),
+                        numbers.size() > 1 ? std::atoi(numbers[1].c_str()) : 0};
+  return found >= std::pair{major, minor};
 }
 
 }  // namespace virtrain::vmctl
