@@ -23,8 +23,6 @@
 #include "common/text/printable.h"
 #include "harness/agent/machine_report.h"
 #include "harness/agent/messages.h"
-#include "harness/agent/pci_report.h"
-#include "harness/agent/telemetry.h"
 
 namespace virtrain::harness {
 namespace {

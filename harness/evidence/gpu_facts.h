@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/evidence/rank_state.h"
+#include "harness/evidence/rank_output.h"
 #include "results/store/records.h"
 
 namespace virtrain::harness {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "harness/evidence/aggressor.h"
-#include "harness/evidence/rank_state.h"
+#include "harness/evidence/rank_output.h"
 #include "harness/plan/placement.h"
 #include "vmctl/api/evidence.h"
 
@@ -64,5 +64,9 @@ struct TrialEvidence {
   std::set<std::string> host_boot_ids = {};
   double standstill_seconds = 0;  ///< the longest for which nobody read what ranks said
 };
+
+/// Energy between two times, by lines between the readings; nothing where they do not cover both.
+std::optional<double> joules_between(const std::vector<vmctl::EnergyReading>& readings, std::int64_t begin_ns,
+                                     std::int64_t end_ns);
 
 }  // namespace virtrain::harness

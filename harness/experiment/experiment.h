@@ -18,7 +18,7 @@
 namespace virtrain::harness {
 
 /// How long a run waits for others that write to its database. Shorter than systemd waits for a run that it
-/// stops (harness/schedule/timer.cpp).
+/// stops (harness/schedule/installer.cpp).
 inline constexpr std::chrono::minutes longest_database_wait{2};
 
 /// Why the database takes no such label of an experiment; empty: it takes it.

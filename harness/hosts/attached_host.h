@@ -8,7 +8,7 @@
 
 #include "harness/hosts/attach_script.h"
 #include "harness/hosts/travel_bundle.h"
-#include "harness/scenario/attached_machine.h"
+#include "harness/scenario/host_list.h"
 #include "vmctl/api/host.h"
 
 namespace virtrain::harness {

@@ -19,7 +19,7 @@
 #include "common/system/log.h"
 #include "common/text/printable.h"
 #include "common/version.h"
-#include "harness/hosts/launcher_words.h"
+#include "harness/hosts/launcher.h"
 #include "harness/hosts/slurm.h"
 #include "vmctl/api/protocol/calls.h"
 #include "vmctl/api/protocol/messages.h"

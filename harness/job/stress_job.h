@@ -13,7 +13,6 @@
 #include "harness/evidence/aggressor.h"
 #include "harness/evidence/workload_records.h"
 #include "harness/job/tenant_job.h"
-#include "harness/job/waiter.h"
 
 namespace virtrain::harness {
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <chrono>
 #include <deque>
@@ -14,14 +16,28 @@
 #include <vector>
 
 #include "harness/agent/client/agent_client.h"
+#include "harness/agent/client/node_budget.h"
 #include "harness/evidence/nccl_transports.h"
-#include "harness/evidence/rank_state.h"
+#include "harness/evidence/rank_output.h"
 #include "harness/evidence/workload_records.h"
 #include "harness/job/rank_command.h"
-#include "harness/job/waiter.h"
 #include "harness/plan/plan.h"
 
 namespace virtrain::harness {
+
+/// Waits for the state of one job to change. Whoever changes it calls wake().
+class Waiter {
+ public:
+  explicit Waiter(boost::asio::io_context& io);
+
+  void wake() { changed_.cancel(); }
+  /// Until `done` returns true or throws; false: the deadline has passed.
+  boost::asio::awaitable<bool> until(std::function<bool()> done, FairDeadline deadline);
+
+ private:
+  boost::asio::io_context& io_;
+  boost::asio::steady_timer changed_;
+};
 
 /// A node as a job sees it: its place in the plan and the agent that speaks for it.
 struct JobNode {

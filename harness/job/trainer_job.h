@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "harness/evidence/rank_output.h"
-#include "harness/evidence/rank_state.h"
 #include "harness/job/tenant_job.h"
 
 namespace virtrain::harness {

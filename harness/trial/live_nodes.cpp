@@ -9,7 +9,7 @@
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "harness/plan/node_group.h"
-#include "harness/trial/together.h"
+#include "harness/trial/offload.h"
 
 namespace virtrain::harness {
 namespace {

@@ -42,4 +42,8 @@ asio::awaitable<void> probe_ranks(LiveTrial& trial);
 /// Readings of a guest from the host; a host that no longer sees into it is not asked again.
 asio::awaitable<void> look_from_host(LiveTrial& trial);
 
+/// Machines that exist already tell what they are; for the rows of the trial and its nodes. Throws
+/// Error(trial_failed) for one that is too small.
+asio::awaitable<void> look_at_machines(LiveTrial& trial, LiveNodes& nodes);
+
 }  // namespace virtrain::harness

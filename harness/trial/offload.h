@@ -2,11 +2,15 @@
 
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/experimental/parallel_group.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
@@ -14,10 +18,13 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "common/error.h"
+#include "harness/hosts/run_hosts.h"
 
 namespace virtrain::harness {
 
@@ -130,5 +137,58 @@ class StopSource {
   asio::steady_timer timer_;
   int signal_number_ = 0;
 };
+
+/// The hosts of a run as the loop of an experiment may use them: calls that wait for a host are made on the
+/// pool and awaited here, so that one that stands still holds up nothing else.
+class AwaitedHosts {
+ public:
+  AwaitedHosts(RunHosts& hosts, asio::thread_pool& pool) : hosts_(hosts), pool_(pool) {}
+
+  /// Makes the call, a method of RunHosts with its arguments, and resumes with what it returns or throws.
+  template <typename Method, typename... Argument>
+  auto ask(Method method, const Argument&... argument) {
+    return offload(pool_, call(method, argument...));
+  }
+  /// The call, to be made on another thread: for LooseCalls.
+  template <typename Method, typename... Argument>
+  auto call(Method method, const Argument&... argument) {
+    return [&hosts = hosts_, method, ... argument = argument] { return (hosts.*method)(argument...); };
+  }
+  /// A method of vmctl::Host, of a run that has one host.
+  template <typename Method, typename... Argument>
+  auto ask_only(Method method, const Argument&... argument) {
+    return offload(pool_, [&host = hosts_.only(), method, ... argument = argument] {
+      return (host.*method)(argument...);
+    });
+  }
+
+  std::chrono::nanoseconds waiting_time(vmctl::NodeId node) const { return hosts_.waiting_time(node); }
+
+ private:
+  RunHosts& hosts_;
+  asio::thread_pool& pool_;
+};
+
+namespace asio = boost::asio;
+
+/// Does all of it at once on this loop, so that many nodes take the time of the slowest one. The first one
+/// that fails cancels the others; when all have ended, throws what it threw. Cancelled, it cancels them and
+/// awaits their ends.
+inline asio::awaitable<void> together(std::vector<asio::awaitable<void>> works) {
+  if (works.empty()) { co_return; }
+  const auto executor = co_await asio::this_coro::executor;
+  const auto start = [&executor](asio::awaitable<void> work) {
+    return asio::co_spawn(executor, std::move(work), asio::deferred);
+  };
+  std::vector<decltype(start(std::declval<asio::awaitable<void>>()))> started;
+  started.reserve(works.size());
+  for (auto& work : works) { started.push_back(start(std::move(work))); }
+  auto group = asio::experimental::make_parallel_group(std::move(started));
+  const auto ended = co_await group.async_wait(asio::experimental::wait_for_one_error(), asio::use_awaitable);
+  const auto& failures = std::get<1>(ended);
+  for (const auto index : std::get<0>(ended)) {  // in the order in which they ended
+    if (failures[index]) { std::rethrow_exception(failures[index]); }
+  }
+}
 
 }  // namespace virtrain::harness

@@ -10,7 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "harness/evidence/gpu_facts.h"
-#include "harness/evidence/host_energy.h"
+#include "harness/evidence/trial_evidence.h"
 #include "harness/rules/validity.h"
 #include "harness/trial/gather_evidence.h"
 

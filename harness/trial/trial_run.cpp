@@ -11,10 +11,9 @@
 #include "common/text/units.h"
 #include "harness/hosts/travel_bundle.h"
 #include "harness/job/programs.h"
-#include "harness/trial/attached_nodes.h"
 #include "harness/trial/gather_evidence.h"
 #include "harness/trial/node_setup.h"
-#include "harness/trial/together.h"
+#include "harness/trial/offload.h"
 #include "harness/trial/trial_records.h"
 #include "vmctl/api/payload.h"
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "results/store/comparison_data.h"
-#include "results/store/nights.h"
 
 namespace virtrain::results {
 

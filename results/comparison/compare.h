@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "common/enum_text.h"
-#include "results/comparison/arms.h"
 #include "results/comparison/causes/explain.h"
 #include "results/comparison/causes/predict.h"
 #include "results/comparison/guard/comparability.h"

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "common/text/text.h"
-#include "results/comparison/arms.h"
 #include "results/comparison/data_index.h"
 #include "results/comparison/guard/comparability.h"
+#include "results/comparison/selector.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,4 +1,3 @@
-#include "results/diagnosis/listing_rules.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +11,7 @@
 
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/diagnosis/nccl_rules.h"
+#include "results/diagnosis/rules.h"
 
 namespace virtrain::results {
 namespace {

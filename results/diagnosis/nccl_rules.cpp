@@ -1,5 +1,3 @@
-#include "results/diagnosis/nccl_rules.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <set>
 
 #include "common/text/text.h"
+#include "results/diagnosis/rules.h"
 
 namespace virtrain::results {
 namespace {

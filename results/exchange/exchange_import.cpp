@@ -1,14 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <istream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/error.h"
@@ -18,16 +21,47 @@
 #include "common/text/sha256.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/exchange/database_file.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/checksums.h"
 #include "results/exchange/files/unpack.h"
+#include "results/exchange/files/work_folder.h"
 #include "results/exchange/readers/readers.h"
 #include "results/exchange/records/import_settings.h"
 #include "results/exchange/records/line_reader.h"
+#include "results/store/store.h"
 
 namespace virtrain::results {
 namespace {
+
+/// Whether the file starts as SQLite's do.
+bool is_database(const std::filesystem::path& file) {
+  constexpr std::string_view magic("SQLite format 3\0", 16);
+  std::array<char, magic.size()> start{};
+  auto in = open_stream(file);
+  return in.read(start.data(), start.size()) && std::string_view(start.data(), start.size()) == magic;
+}
+
+/// All experiments of another results database as exchange records. It stays as it is: what is read, and
+/// brought up to date where it is of an older version, is a copy. Error(bad_input) where it is no database of
+/// virtrain's, or one of a newer version.
+TemporaryText records_of_database(const std::filesystem::path& file) {
+  const auto name = file.string();
+  TemporaryText records;
+  try {
+    const Store store(file, Store::Mode::copy);
+    std::ofstream out(records.path(), std::ios::binary);
+    export_jsonl(store, {.all = true}, out);
+    out.close();
+    if (!out) { throw Error("read " + name, ErrorCode::io, "it could not be copied to a temporary file"); }
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) {
+      throw Error(name, ErrorCode::bad_input, "there are no experiments in this database");
+    }
+    if (error.code() != ErrorCode::bad_input) { throw; }
+    throw Error(name, ErrorCode::bad_input, "its experiments cannot be read: " + error.message());
+  }
+  return records;
+}
 
 /// A file to import.
 struct UnitFile {

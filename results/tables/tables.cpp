@@ -10,7 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "results/comparison/arms.h"
+#include "results/comparison/selector.h"
 #include "results/tables/render.h"
 
 namespace virtrain::results {

@@ -50,7 +50,7 @@ OPENS_FOREIGN = re.compile(r"\bifstream\b[^;=]*[({]|\bfopen\(|\barchive_read_ope
 MAKES_OUTPUT = re.compile(r"\bofstream\b|\barchive_write_open_filename\b")
 # The kernel's control files, a file without a name, and what ranks write for the user that they are.
 MAY_MAKE_OUTPUT = re.compile(
-    r"vmctl/slice/(cgroups|resctrl)\.cpp|results/exchange/database_file\.cpp|workloads/(resnet50|canary)/.*"
+    r"vmctl/slice/(cgroups|resctrl)\.cpp|results/exchange/exchange_import\.cpp|workloads/(resnet50|canary)/.*"
 )
 # What computes from values alone. Who calls it has looked at the machine, and it changes nothing.
 PURE = re.compile(
@@ -63,7 +63,7 @@ PURE_MAY_INCLUDE = re.compile(
     r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
     r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*|re2/re2\.h"
     r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|protocol/).*"
-    r"|yaml-cpp/.*|harness/scenario/(scenario|host_list|isolation/neighbour)\.h|results/store/(records|comparison_data|nights|probe_settings)\.h"
+    r"|yaml-cpp/.*|harness/scenario/(scenario|host_list)\.h|results/store/(records|comparison_data|probe_settings)\.h"
 )
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(
@@ -88,7 +88,7 @@ READS_NAMES_BY_SQL = re.compile(
 )
 MAY_READ_NAMES = re.compile(
     r"results/store/schema/(names_of_version_9|version_009)\.sql|results/exchange/records/record_importer\.cpp"
-    r"|results/report/charts/chart\.cpp|harness/schedule/(mail|webhook)\.cpp"
+    r"|results/report/charts/chart\.cpp|harness/schedule/notices\.cpp"
 )
 MOST_LINES = 1000
 # From below to above: a room includes what lies below it, never what lies above. "" is the folder's root.
@@ -114,7 +114,7 @@ ROOMS = {
         *["probe", "stress", "canary"],
     ],
     "harness": [
-        *["agent", "agent/client", "scenario/isolation", "scenario", "scenario/yaml", "scenario/edits"],
+        *["agent", "agent/client", "scenario", "scenario/yaml", "scenario/edits"],
         *["scenario/decode", "hosts", "plan/devices", "plan"],
         *["evidence", "rules", "job", "trial", "security", "experiment", "schedule", "bisect"],
         *["cli", "cli/commands", "cli/commands/host"],
@@ -124,6 +124,7 @@ ROOMS = {
 TABLES = {
     "harness/cli/commands": "harness/cli/commands.h",
     "harness/cli/commands/host": "harness/cli/commands.h",
+    "harness/scenario/decode": "harness/scenario/decode/sections.h",
     "results/exchange/exporters": "results/exchange/exporters/exporters.h",
     "results/exchange/readers": "results/exchange/readers/readers.h",
     "results/exchange/readers/logs": "results/exchange/readers/readers.h",

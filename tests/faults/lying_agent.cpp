@@ -19,7 +19,7 @@
 #include "common/system/time.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/agent/telemetry.h"
+#include "harness/agent/machine_report.h"
 #include "tests/support/made_frame.h"
 
 using namespace virtrain;

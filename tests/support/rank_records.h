@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/text/described_json.h"
-#include "harness/evidence/rank_state.h"
+#include "harness/evidence/rank_output.h"
 
 namespace virtrain::test {
 

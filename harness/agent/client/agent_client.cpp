@@ -17,8 +17,8 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/agent/client/agent_reports.h"
+#include "harness/agent/machine_report.h"
 #include "harness/agent/messages.h"
-#include "harness/agent/pci_report.h"
 
 namespace virtrain::harness {
 namespace {

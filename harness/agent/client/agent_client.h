@@ -12,7 +12,6 @@
 
 #include "harness/agent/child_process.h"
 #include "harness/agent/client/agent_reports.h"
-#include "harness/agent/client/fair_deadline.h"
 #include "harness/agent/client/node_budget.h"
 #include "harness/agent/connection.h"
 #include "vmctl/api/pci.h"

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "common/error.h"
 
@@ -41,6 +42,20 @@ void NodeBudget::take(std::string_view type, std::size_t bytes, std::int64_t now
                               limit.bucket.burst(), limit.unit, limit.bucket.per_second()));
     }
   }
+}
+
+std::chrono::nanoseconds usable_time(std::chrono::nanoseconds elapsed, std::chrono::nanoseconds waited) {
+  return elapsed - std::clamp(waited, std::chrono::nanoseconds(0), elapsed * 9 / 10);
+}
+
+FairDeadline::FairDeadline(std::chrono::nanoseconds deadline, WaitingTime waiting_time)
+    : deadline_(deadline),
+      waiting_time_(std::move(waiting_time)),
+      waited_before_(waiting_time_ ? waiting_time_() : std::chrono::nanoseconds(0)) {}
+
+std::chrono::nanoseconds FairDeadline::left() const {
+  const auto waited = waiting_time_ ? waiting_time_() - waited_before_ : std::chrono::nanoseconds(0);
+  return deadline_ - usable_time(std::chrono::steady_clock::now() - began_, waited);
 }
 
 }  // namespace virtrain::harness

@@ -1,5 +1,3 @@
-#include "harness/scenario/decode/arms.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -10,10 +8,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/scenario/decode/attach.h"
-#include "harness/scenario/decode/devices.h"
-#include "harness/scenario/decode/guest.h"
-#include "harness/scenario/decode/workload.h"
+#include "harness/scenario/decode/sections.h"
 #include "harness/scenario/yaml/scenario_keys.h"
 
 namespace virtrain::harness {

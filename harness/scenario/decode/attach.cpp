@@ -1,4 +1,3 @@
-#include "harness/scenario/decode/attach.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +6,9 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/scenario/decode/arms.h"
 #include "harness/scenario/decode/described.h"
 #include "harness/scenario/decode/hosts.h"
+#include "harness/scenario/decode/sections.h"
 
 namespace virtrain::harness {
 namespace {

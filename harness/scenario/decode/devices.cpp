@@ -1,10 +1,9 @@
-#include "harness/scenario/decode/devices.h"
-
 #include <algorithm>
 #include <string_view>
 
 #include "common/text/text.h"
 #include "harness/scenario/decode/described.h"
+#include "harness/scenario/decode/sections.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,5 +1,3 @@
-#include "harness/scenario/decode/guest.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
@@ -10,6 +8,7 @@
 #include "common/text/printable.h"
 #include "common/text/units.h"
 #include "harness/scenario/decode/described.h"
+#include "harness/scenario/decode/sections.h"
 #include "vmctl/api/domain_template.h"
 
 namespace virtrain::harness {

@@ -1,4 +1,3 @@
-#include "harness/scenario/decode/isolation.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/scenario/decode/guest.h"
+#include "harness/scenario/decode/sections.h"
 
 namespace virtrain::harness {
 namespace {

@@ -1,5 +1,3 @@
-#include "harness/scenario/decode/pairs.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include "common/contains.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
+#include "harness/scenario/decode/sections.h"
 
 namespace virtrain::harness {
 namespace {

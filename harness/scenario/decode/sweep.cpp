@@ -1,4 +1,3 @@
-#include "harness/scenario/decode/sweep.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
-#include "harness/scenario/decode/pairs.h"
+#include "harness/scenario/decode/sections.h"
 #include "harness/scenario/yaml/scenario_keys.h"
 
 namespace virtrain::harness {

@@ -6,7 +6,6 @@
 #include "common/text/json.h"
 #include "common/version.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/exchange/exporters/view_row.h"
 #include "results/exchange/records/exchange_columns.h"
 
 namespace virtrain::results {

@@ -7,7 +7,6 @@
 #include "results/comparison/isolation_matrix.h"
 #include "results/exchange/exporters/exporters.h"
 #include "results/exchange/exporters/prometheus_page.h"
-#include "results/exchange/exporters/view_row.h"
 #include "results/reading/reading.h"
 #include "results/store/probe_settings.h"
 

@@ -8,7 +8,6 @@
 #include "common/error.h"
 #include "common/text/printable.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/exchange/exporters/view_row.h"
 #include "results/store/canonical_json.h"
 
 namespace virtrain::results {

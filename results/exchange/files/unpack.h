@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "results/exchange/files/temporary_text.h"
+#include "results/exchange/files/work_folder.h"
 
 namespace virtrain::results {
 

@@ -7,7 +7,6 @@
 #include "common/text/json.h"
 #include "common/text/printable.h"
 #include "report_embedded.h"
-#include "results/report/charts/vega_bundle.h"
 #include "results/report/data/course.h"
 
 namespace virtrain::results {

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "results/report/charts/chart.h"
@@ -26,5 +27,8 @@ nlohmann::json charts_json(const std::vector<Chart>& charts);
 /// Draws every chart of each page in one node process, by the code that draws it in the page. Error where
 /// node cannot run or draw.
 std::vector<Pictures> draw_charts(std::vector<nlohmann::json> pages);
+
+/// scripts/charts.js with the parts of Vega that it imports, as one script for browsers and node.
+std::string_view vega_bundle();
 
 }  // namespace virtrain::results

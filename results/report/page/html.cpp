@@ -11,7 +11,7 @@
 #include "common/text/scanner.h"
 #include "common/text/sha256.h"
 #include "report_embedded.h"
-#include "results/report/charts/vega_bundle.h"
+#include "results/report/charts/draw_charts.h"
 
 namespace virtrain::results {
 namespace {

@@ -1,6 +1,5 @@
-#include "harness/agent/pci_report.h"
-
 #include "common/error.h"
+#include "harness/agent/machine_report.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -1,5 +1,4 @@
-#include "harness/evidence/host_energy.h"
-
+#include "harness/evidence/trial_evidence.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain::harness;

@@ -1,5 +1,4 @@
-#include "harness/evidence/job_figures.h"
-
+#include "harness/evidence/job_output.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "harness/evidence/job_output.h"
-#include "harness/job/job_table.h"
+#include "harness/job/command_job.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {

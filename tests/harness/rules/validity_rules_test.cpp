@@ -1,10 +1,9 @@
-#include "harness/rules/validity_rules.h"
-
 #include <algorithm>
 #include <functional>
 #include <set>
 
 #include "harness/job/guest_gpus.h"
+#include "harness/rules/validity.h"
 #include "tests/support/catch.h"
 #include "tests/support/rank_records.h"
 

@@ -1,7 +1,5 @@
 // Arms of machines that exist already: read, refused with positions, and planned.
 
-#include "harness/scenario/decode/attach.h"
-
 #include <map>
 
 #include "common/error.h"
@@ -10,6 +8,7 @@
 #include "harness/plan/node_group.h"
 #include "harness/plan/plan.h"
 #include "harness/scenario/decode/decode.h"
+#include "harness/scenario/decode/sections.h"
 #include "tests/harness/scenario/small_scenario.h"
 #include "tests/support/catch.h"
 

@@ -1,5 +1,3 @@
-#include "harness/trial/together.h"
-
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "common/error.h"
+#include "harness/trial/offload.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {

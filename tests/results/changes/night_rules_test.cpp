@@ -2,8 +2,8 @@
 // docs/nightly.md is made by scripts/bench changes.
 #include <cmath>
 
+#include "results/changes/changes.h"
 #include "results/changes/level_changes.h"
-#include "results/changes/series.h"
 #include "tests/results/changes/noise.h"
 #include "tests/results/support.h"
 

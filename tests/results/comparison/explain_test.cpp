@@ -3,7 +3,6 @@
 #include <cmath>
 #include <set>
 
-#include "results/comparison/causes/cause_models.h"
 #include "results/comparison/compare_json.h"
 #include "results/reading/reading.h"
 #include "tests/results/support.h"

@@ -1,7 +1,7 @@
 // What forbids a verdict, and what does not: looks of several experiments, what an arm explains.
 
-#include "results/comparison/arms.h"
 #include "results/comparison/guard/comparability.h"
+#include "results/comparison/selector.h"
 #include "results/comparison/verdict.h"
 #include "results/reading/reading.h"
 #include "tests/support/catch.h"

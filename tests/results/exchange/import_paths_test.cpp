@@ -10,7 +10,7 @@
 #include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "results/exchange/exchange.h"
-#include "results/exchange/files/temporary_text.h"
+#include "results/exchange/files/work_folder.h"
 #include "tests/results/exchange/import_support.h"
 #include "tests/support/file_size_limit.h"
 

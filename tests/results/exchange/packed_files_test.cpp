@@ -8,7 +8,6 @@
 #include "common/files/reading.h"
 #include "common/system/subprocess.h"
 #include "common/text/sha256.h"
-#include "results/exchange/bundle/archive_writer.h"
 #include "results/exchange/bundle/bundle.h"
 #include "results/exchange/exchange.h"
 #include "results/exchange/files/unpack.h"

@@ -3,7 +3,6 @@
 
 #include "results/comparison/causes/probe_key.h"
 #include "results/exchange/exporters/exporters.h"
-#include "results/exchange/exporters/view_row.h"
 #include "results/reading/reading.h"
 #include "results/tables/render.h"
 #include "results/tables/tables.h"

@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/text/printable.h"
-#include "results/report/charts/vega_bundle.h"
+#include "results/report/charts/draw_charts.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::results {

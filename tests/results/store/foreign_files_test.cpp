@@ -11,7 +11,7 @@
 #include <numeric>
 
 #include "common/files/reading.h"
-#include "results/store/own_journal.h"
+#include "results/store/connection.h"
 #include "results/store/store.h"
 #include "tests/results/support.h"
 #include "tests/support/other_user.h"

@@ -27,7 +27,7 @@
 #include "harness/hosts/at_once.h"
 #include "harness/hosts/named_host.h"
 #include "harness/plan/plan.h"
-#include "harness/rules/validity_rules.h"
+#include "harness/rules/validity.h"
 #include "harness/scenario/decode/decode.h"
 #include "harness/scenario/decode/hosts.h"
 #include "results/tables/render.h"

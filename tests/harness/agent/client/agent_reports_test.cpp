@@ -1,8 +1,8 @@
 #include "harness/agent/client/agent_reports.h"
 
 #include "common/error.h"
+#include "harness/agent/machine_report.h"
 #include "harness/agent/messages.h"
-#include "harness/agent/telemetry.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain;

@@ -1,7 +1,6 @@
-#include "harness/agent/client/fair_deadline.h"
-
 #include <thread>
 
+#include "harness/agent/client/node_budget.h"
 #include "tests/support/catch.h"
 
 using namespace virtrain::harness;

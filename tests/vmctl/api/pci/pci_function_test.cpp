@@ -1,11 +1,10 @@
-#include "vmctl/api/pci.h"
-
 #include <sys/stat.h>
 
 #include <filesystem>
 
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/api/pci.h"
 
 using namespace virtrain;
 using namespace virtrain::vmctl;

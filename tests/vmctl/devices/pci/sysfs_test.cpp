@@ -1,5 +1,3 @@
-#include "vmctl/devices/pci.h"
-
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,6 +10,7 @@
 #include "common/files/reading.h"
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/devices/pci.h"
 
 namespace virtrain::vmctl {
 namespace {
