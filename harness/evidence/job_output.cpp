@@ -122,7 +122,11 @@ void check_sources(const std::vector<FigureSource>& sources, std::size_t skip,
   for (const auto& source : sources) {
     const auto count = source.figures.size();
     if (count == 0) {
-      doubts.push_back(source.name + " printed no figure");
+      doubts.push_back(
+          source.misread.count == 0
+              ? source.name + " printed no figure"
+              : fmt::format("{} printed no figure: its last line that the pattern matches says {}",
+                            source.name, source.misread.words));
     } else if (count < std::max<std::size_t>(skip, 1) + fewest_figures) {
       doubts.push_back(fmt::format("{} printed {}, and after {} that do not count {} must be left",
                                    source.name, counted(count, "figure"), std::max<std::size_t>(skip, 1),
@@ -176,8 +180,10 @@ std::optional<JobFigure> FigureReader::read_mllog(std::string_view line, std::in
 
 std::optional<JobFigure> FigureReader::read(std::string_view line, std::int64_t t_ns) {
   if (!format_) {
-    const auto found = pattern_->figure_in(line);
-    return found ? std::optional(JobFigure{t_ns, found->value, found->work}) : std::nullopt;
+    const auto found = pattern_->read(line);
+    if (found && !found->figure) { misread_ = {misread_.count + 1, t_ns, found->refusal}; }
+    return found && found->figure ? std::optional(JobFigure{t_ns, found->figure->value, found->figure->work})
+                                  : std::nullopt;
   }
   if (*format_ == LineFormat::mllog) { return read_mllog(line, t_ns); }
   const auto said = results::step_line(*format_, line);
@@ -208,6 +214,12 @@ JobResult judge_job(const std::vector<FigureSource>& sources, const JobThroughpu
   }
   std::vector<std::pair<std::string, double>> rates;
   for (const auto& source : sources) {
+    // The figures around such a line would count for its time.
+    if (source.misread.count > 0 && source.misread.last_ns > result.begin_ns) {
+      result.doubts.push_back(fmt::format("{}: the pattern matches {} without a figure; the last says {}",
+                                          source.name, counted(source.misread.count, "line"),
+                                          source.misread.words));
+    }
     const auto counting = within(source, result.begin_ns, result.end_ns);
     if (counting.figures.size() < fewest_figures) {
       result.doubts.push_back(fmt::format("{} has {} in the window in which all report, of the {} needed",
@@ -268,8 +280,14 @@ std::vector<results::Figure> JobFigures::take(std::string_view line, const Figur
     auto& rule = rules_[i];
     const bool is_of_job = rule.lines->scope == FigureScope::job;
     if (is_of_job && rule.speaker && *rule.speaker != owner) { continue; }
-    auto said = rule.pattern.figure_in(line);
-    if (!said) { continue; }
+    auto reading = rule.pattern.read(line);
+    if (!reading) { continue; }
+    if (!reading->figure) {
+      // Before the first that counts it may have nothing to say yet.
+      if (rule.counts) { rule.misread = std::move(reading->refusal); }
+      continue;
+    }
+    auto& said = reading->figure;
     if (is_of_job) { rule.speaker = owner; }
     const Key key{i, is_of_job ? FigureOwner() : owner, std::move(said->settings)};
     auto& tally = tallies_[key];
@@ -281,11 +299,12 @@ std::vector<results::Figure> JobFigures::take(std::string_view line, const Figur
     ++tally.said;
     if (const auto count = counted(i, tally); count > 0) {
       tally.mean += (said->value - tally.mean) / static_cast<double>(count);
+      rule.counts = true;
     }
-    auto reading = figure_of(key);
-    reading.value = said->value;
-    reading.t_ns = t_ns;
-    readings.push_back(std::move(reading));
+    auto figure = figure_of(key);
+    figure.value = said->value;
+    figure.t_ns = t_ns;
+    readings.push_back(std::move(figure));
   }
   return readings;
 }
@@ -309,6 +328,10 @@ std::vector<std::string> JobFigures::doubts(const std::vector<FigureOwner>& owne
         return one.first.rule == i && one.first.owner == owner && counted(i, one.second) > 0;
       });
     };
+    if (!rules_[i].misread.empty()) {
+      doubts.push_back(
+          fmt::format("a line that the pattern of {} matches says {}", lines.name, rules_[i].misread));
+    }
     const bool is_of_job = lines.scope == FigureScope::job;
     for (const auto& owner : is_of_job ? std::vector<FigureOwner>(1) : owners) {
       if (says(owner)) { continue; }

@@ -33,18 +33,28 @@ struct JobFigure {
   bool replaces_others = false;
 };
 
+/// Lines that should say a figure, and what they say is none.
+struct MisreadLines {
+  std::size_t count = 0;
+  std::int64_t last_ns = 0;  ///< when the last one came
+  std::string words;         ///< the last one's: "'nan', which is not a number above zero"
+};
+
 /// Reads the figures of one node or rank. Stateful: some programs say the mean of all steps so far.
 class FigureReader {
  public:
   explicit FigureReader(const JobThroughput& throughput);
   /// The figure of a line; nothing where it says none.
   std::optional<JobFigure> read(std::string_view line, std::int64_t t_ns);
+  /// Of the lines so far.
+  const MisreadLines& misread() const { return misread_; }
 
  private:
   std::optional<JobFigure> read_mllog(std::string_view line, std::int64_t t_ns);
 
   std::optional<LineFormat> format_;
   std::optional<LinePattern> pattern_;
+  MisreadLines misread_;
   double steps_before_ = 0, time_before_ = 0;
   results::MllogRates rates_;
   std::optional<results::MllogSource> rate_source_;  ///< of the figures so far
@@ -54,6 +64,7 @@ class FigureReader {
 struct FigureSource {
   std::string name;
   std::vector<JobFigure> figures;
+  MisreadLines misread = {};
 };
 
 /// A job's throughput, and why it is not to be believed.
@@ -101,6 +112,8 @@ class JobFigures {
   struct Rule {
     const JobFigureLines* lines;
     LinePattern pattern;
+    bool counts = false;                      ///< it has readings behind those that are skipped
+    std::string misread = {};                 ///< what the last line says that is none of its figures
     std::optional<FigureOwner> speaker = {};  ///< of a figure that one says for all: the first who does
   };
   struct Key {

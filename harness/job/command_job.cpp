@@ -187,11 +187,20 @@ JobResult CommandJob::judge_table() const {
 std::vector<FigureSource> CommandJob::sources() const {
   auto expected = owners(*job_.throughput.scope);
   if (expected.empty() && speaker_) { expected.push_back(*speaker_); }
-  if (expected.empty()) { return {{"the command", {}}}; }
+  if (expected.empty()) {
+    for (const auto& [owner, source] : sources_) {
+      if (source.reader.misread().count > 0) { return {{owner.name(), {}, source.reader.misread()}}; }
+    }
+    return {{"the command", {}}};
+  }
   std::vector<FigureSource> all;
   for (const auto& owner : expected) {
     const auto found = sources_.find(owner);
-    all.push_back({owner.name(), found == sources_.end() ? std::vector<JobFigure>() : found->second.figures});
+    if (found == sources_.end()) {
+      all.push_back({owner.name(), {}});
+    } else {
+      all.push_back({owner.name(), found->second.figures, found->second.reader.misread()});
+    }
   }
   return all;
 }

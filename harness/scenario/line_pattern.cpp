@@ -1,17 +1,23 @@
 #include "harness/scenario/line_pattern.h"
 
+#include <fmt/format.h>
 #include <re2/re2.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "common/text/printable.h"
-#include "common/text/units.h"
+#include "common/text/scanner.h"
+#include "common/text/text.h"
+#include "results/exchange/readers/logs/step_lines.h"
 
 namespace virtrain::harness {
 namespace {
 
 constexpr std::int64_t most_pattern_memory_bytes = std::int64_t{1} << 20;
 constexpr int most_groups = 16;
+constexpr std::size_t longest_word = 40, longest_line = 100;  ///< of what a message shows
 
 RE2::Options line_options() {
   RE2::Options options;
@@ -21,10 +27,28 @@ RE2::Options line_options() {
   return options;
 }
 
-std::optional<double> number_in(re2::StringPiece said) {
-  std::string digits(said.data(), said.size());
-  std::erase(digits, ',');
-  return parse_number(digits);
+std::string_view view_of(re2::StringPiece piece) {
+  return {piece.data(), piece.size()};
+}
+
+/// Whether a number goes on behind its end: ".5", ",234", "e+06".
+bool goes_on(std::string_view rest) {
+  const auto is_digit_at = [&](std::size_t at) { return at < rest.size() && is_digit(rest[at]); };
+  const auto has_at = [&](std::size_t at, std::string_view any) {
+    return at < rest.size() && any.find(rest[at]) != any.npos;
+  };
+  if (is_digit_at(0) || (has_at(0, ".,") && is_digit_at(1))) { return true; }
+  return has_at(0, "eE") && is_digit_at(has_at(1, "+-") ? 2 : 1);
+}
+
+/// Whether a number has begun before: "1.", "1,", "1e+".
+bool has_begun(std::string_view before) {
+  const auto last = [&](std::size_t from_end) {
+    return before.size() > from_end ? before[before.size() - 1 - from_end] : ' ';
+  };
+  if (is_digit(last(0)) || ((last(0) == '.' || last(0) == ',') && is_digit(last(1)))) { return true; }
+  const std::size_t sign = last(0) == '+' || last(0) == '-' ? 1 : 0;
+  return (last(sign) == 'e' || last(sign) == 'E') && is_digit(last(sign + 1));
 }
 
 }  // namespace
@@ -82,23 +106,36 @@ bool LinePattern::matches(std::string_view line) const {
   return refusal_.empty() && !compiled_->match(line).empty();
 }
 
-std::optional<LineFigure> LinePattern::figure_in(std::string_view line) const {
+std::optional<LineReading> LinePattern::read(std::string_view line) const {
   if (!refusal_.empty()) { return std::nullopt; }
   const auto groups = compiled_->match(line);
   if (groups.empty()) { return std::nullopt; }
-  const auto group = [&](int number) { return groups[static_cast<std::size_t>(number)]; };
-  const auto value = number_in(group(compiled_->value));
-  if (!value || (values_ == Values::above_zero && *value <= 0)) { return std::nullopt; }
+  const auto group = [&](int number) { return view_of(groups[static_cast<std::size_t>(number)]); };
+  const auto said = group(compiled_->value), whole = group(0);
+  const auto value = results::parse_grouped_number(said);
+  if (!value || (values_ == Values::above_zero && *value <= 0)) {
+    return LineReading{{},
+                       fmt::format("'{}', which is not a number{}", excerpt(said, longest_word),
+                                   values_ == Values::above_zero ? " above zero" : "")};
+  }
+  // Where the pattern matches what is around the value, it says itself where the number ends.
+  const auto begin = static_cast<std::size_t>(said.data() - line.data()), end = begin + said.size();
+  if ((said.end() == whole.end() && goes_on(line.substr(end))) ||
+      (said.begin() == whole.begin() && has_begun(line.substr(0, begin)))) {
+    return LineReading{{},
+                       fmt::format("'{}', which is a part of a number in '{}'", excerpt(said, longest_word),
+                                   excerpt(trim(line), longest_line))};
+  }
   LineFigure figure{*value};
   if (compiled_->work > 0) {
-    figure.work = number_in(group(compiled_->work));
+    figure.work = results::parse_grouped_number(group(compiled_->work));
     if (figure.work && *figure.work <= 0) { figure.work.reset(); }
   }
   constexpr std::size_t longest_setting = 100;
   for (const auto& [name, number] : compiled_->settings) {
-    figure.settings[name] = excerpt({group(number).data(), group(number).size()}, longest_setting);
+    figure.settings[name] = excerpt(group(number), longest_setting);
   }
-  return figure;
+  return LineReading{std::move(figure), {}};
 }
 
 }  // namespace virtrain::harness

@@ -18,6 +18,12 @@ struct LineFigure {
   std::map<std::string, std::string> settings = {};
 };
 
+/// What a line that a pattern matches says: a figure, or why its value is none.
+struct LineReading {
+  std::optional<LineFigure> figure = {};
+  std::string refusal = {};  ///< "'nan', which is not a number above zero"
+};
+
 /// A pattern of lines that say a figure, by RE2, whose time and memory do not grow beyond what a line's
 /// length asks for. The group `value` has the figure, `work` (if there is one) what was done in all until
 /// then.
@@ -29,9 +35,9 @@ class LinePattern {
 
   /// Why the pattern cannot be used: "missing ): (?P<value>"; empty: it can.
   const std::string& refusal() const { return refusal_; }
-  /// Nothing where the line does not match, or where what it says is no such number. Commas between
-  /// digits ("1,234.5") are passed over.
-  std::optional<LineFigure> figure_in(std::string_view line) const;
+  /// Nothing where the line does not match. A value is a number, with or without commas between thousands
+  /// ("1,234.5"), and not a part of one: where a match begins or ends within a number, its value is refused.
+  std::optional<LineReading> read(std::string_view line) const;
   /// Whether it has the group `work`.
   bool has_work() const;
   /// Named groups beside `value` and `work`.

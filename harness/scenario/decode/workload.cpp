@@ -254,9 +254,11 @@ LinePattern check_pattern(MapReader& in, const std::string& text, const std::str
     in.refuse("pattern", "a pattern needs an example: a line of the job that it matches");
   } else if (!pattern.matches(example)) {
     in.refuse("example", "example: the pattern does not match '{}'", excerpt(example));
-  } else if (!pattern.figure_in(example)) {
-    in.refuse("example", "example: what (?P<value>...) finds in '{}' is not a number{}", excerpt(example),
-              values == LinePattern::Values::above_zero ? " above zero" : "");
+  } else if (const auto reading = pattern.read(example); !reading->figure) {
+    in.refuse("example",
+              "example: (?P<value>...) finds {} (let the group match all of the number, such as "
+              R"((?P<value>[\d.,e+]+)))",
+              reading->refusal);
   }
   return pattern;
 }

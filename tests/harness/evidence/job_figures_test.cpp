@@ -37,6 +37,17 @@ TEST_CASE("a figure's value is the mean of its readings after those that are ski
   CHECK(figures.doubts({}).empty());
 }
 
+TEST_CASE("a reading that is not a number makes a figure doubtful, once there are some that count") {
+  const std::vector<JobFigureLines> rules{figure("mfu", "mfu: (?P<value>\\S+)")};
+  JobFigures figures(rules);
+  for (const auto* line : {"mfu: N/A", "mfu: 40", "mfu: 41"}) { figures.take(line, {"t1n1"}, 5); }
+  CHECK(figures.doubts({}).empty());
+  figures.take("mfu: nan", {"t1n1"}, 6);
+  const auto doubts = figures.doubts({});
+  REQUIRE(doubts.size() == 1);
+  CHECK(doubts[0] == "a line that the pattern of mfu matches says 'nan', which is not a number");
+}
+
 TEST_CASE("named groups are settings, and figures of other settings, nodes and ranks are other figures") {
   const std::vector<JobFigureLines> rules{
       figure("all_reduce", "size (?P<size_bytes>[0-9]+) (?P<value>[0-9]+)", FigureScope::rank)};

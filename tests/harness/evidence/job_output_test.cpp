@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "results/exchange/readers/logs/step_lines.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {
@@ -102,6 +103,28 @@ TEST_CASE("figures that nobody can believe are doubted in words") {
              Contains("rank 1 printed no figure"));
 }
 
+TEST_CASE("a line without a figure is not passed over, for those around it would count for its time") {
+  FigureReader reader(tokens(FigureScope::job));
+  std::vector<JobFigure> figures;
+  const auto take = [&](const char* line, std::int64_t seconds) {
+    const auto figure = reader.read(line, seconds * 1'000'000'000);
+    if (figure) { figures.push_back(*figure); }
+  };
+  take("0.0", 1);
+  for (std::int64_t second = 2; second < 9; ++second) { take("100", second); }
+  const auto judge = [&] {
+    return judge_job({{"t1n1", figures, reader.misread()}}, tokens(FigureScope::job), 1);
+  };
+  CHECK(doubts_of(judge()).empty());  // before the window
+  take("0", 9);
+  take("100", 10);
+  CHECK_THAT(doubts_of(judge()),
+             Contains("t1n1: the pattern matches 2 lines without a figure; the last says '0', "
+                      "which is not a number above zero"));
+  CHECK_THAT(doubts_of(judge_job({{"t1n1", {}, reader.misread()}}, tokens(FigureScope::job), 1)),
+             Contains("t1n1 printed no figure: its last line that the pattern matches says '0'"));
+}
+
 TEST_CASE("work that a job says it has done is held against the agent's clock") {
   auto figures = each(1, std::vector<double>(11, 100));
   double done = 0;
@@ -122,6 +145,19 @@ TEST_CASE("a slow step now and then, and a drift, are no levels") {
     figures.push_back({static_cast<std::int64_t>(now * job_second_ns), value});
   }
   CHECK(doubts_of(of_one(figures)).empty());
+}
+
+TEST_CASE("commas stand between thousands, or what has them is no number") {
+  using results::parse_grouped_number;
+  CHECK(parse_grouped_number("1,234.5") == 1234.5);
+  CHECK(parse_grouped_number("-12,345,678") == -12345678.0);
+  CHECK(parse_grouped_number("12,34,567") == 1234567.0);
+  CHECK(parse_grouped_number("1.5,") == 1.5);
+  for (const char* text :
+       {"", ",", "1,5", "1,2345", "1234,567", "1,,234", ",123", "1.5,234", "1,234,5", "x,123"}) {
+    INFO(text);
+    CHECK_FALSE(parse_grouped_number(text));
+  }
 }
 
 TEST_CASE("lines of known programs, as they print them") {

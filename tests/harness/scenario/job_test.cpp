@@ -75,19 +75,56 @@ TEST_CASE(
     "does") {
   const LinePattern pattern(R"(step (?P<work>\d+) tok/s: (?P<value>[\d.,]+))");
   REQUIRE(pattern.refusal().empty());
-  const auto figure = pattern.figure_in("[rank0] step 10 tok/s: 1,234.5 loss 2");
+  const auto figure = pattern.read("[rank0] step 10 tok/s: 1,234.5 loss 2")->figure;
   REQUIRE(figure);
   CHECK(figure->value == 1234.5);
   CHECK(figure->work == 10.0);
-  CHECK_FALSE(pattern.figure_in("tok/s: 5"));
-  CHECK_FALSE(pattern.figure_in("step 1 tok/s: 0"));
-  CHECK_FALSE(LinePattern("(?P<value>.*)").figure_in("nan"));
+  CHECK_FALSE(pattern.read("tok/s: 5"));
+  CHECK(pattern.read("step 1 tok/s: 0")->refusal == "'0', which is not a number above zero");
+  CHECK(LinePattern("(?P<value>.*)").read("nan")->refusal == "'nan', which is not a number above zero");
   // Backtracking would take longer than the universe has been there.
   const LinePattern slow("(a*)*b(?P<value>[0-9]+)");
-  CHECK_FALSE(slow.figure_in(std::string(4000, 'a')));
+  CHECK_FALSE(slow.read(std::string(4000, 'a')));
   CHECK_THAT(LinePattern("(((((((((((((((((?P<value>x)))))))))))))))))").refusal(),
              Contains("more than 16 groups"));
   CHECK_FALSE(LinePattern("((a{1,1000}){1,1000}){1,1000}(?P<value>x)").refusal().empty());
+}
+
+TEST_CASE("a pattern that takes a part of a number is refused, for its figure would be another") {
+  const auto value = [](const char* pattern, const char* line) -> double {
+    const auto reading = LinePattern(pattern).read(line);
+    REQUIRE(reading);
+    INFO(line << reading->refusal);
+    CHECK(reading->refusal.empty() == reading->figure.has_value());
+    return reading->figure ? reading->figure->value : 0;
+  };
+  const char* ends = R"(tok/s: (?P<value>[\d.]+))";
+  for (const char* line : {"tok/s: 1,234.5", "tok/s: 1,234,567 x", "tok/s: 1.5e+06", "tok/s: 2e3",
+                           "tok/s: 12,5", "tok/s: 1.234,5"}) {
+    CHECK(value(ends, line) == 0);
+  }
+  CHECK(value(R"(tok/s: (?P<value>\d+))", "tok/s: 1234.5") == 0);
+  CHECK(value(R"(tok/s: (?P<value>\d{2}))", "tok/s: 1234") == 0);
+  const char* begins = R"((?P<value>[\d.]+) tok/s)";
+  for (const char* line : {"1,234.5 tok/s", "1e+06 tok/s", "x 1e3 tok/s", "3,1234.5 tok/s"}) {
+    CHECK(value(begins, line) == 0);
+  }
+  CHECK(value(R"(: (?P<value>[\d,]+))", "tok/s: 1,5") == 0);
+  // What only looks like it.
+  CHECK(value(ends, "tok/s: 1234.5, 2") == 1234.5);
+  CHECK(value(ends, "tok/s: 12. Then") == 12);
+  CHECK(value(ends, "tok/s: 12 each") == 12);
+  CHECK(value(ends, "tok/s: 12each") == 12);
+  CHECK(value(begins, "step 3, 1234.5 tok/s") == 1234.5);
+  CHECK(value(begins, "the 12.5 tok/s") == 12.5);
+  CHECK(value(R"(^\d+,(?P<value>\d+),)", "3,120,555") == 120);
+
+  std::string text = job_scenario;
+  const std::string was = "[0-9,.]+", is = "[0-9.]+";
+  text.replace(text.find(was), was.size(), is);
+  CHECK_THROWS_WITH(
+      decode_scenario(text, "own.yaml"),
+      Contains("own.yaml:6:") && Contains("finds '1', which is a part of a number in 'tok/s: 1,234.5'"));
 }
 
 TEST_CASE("a payload is a squashfs with the command's program, for this machine") {

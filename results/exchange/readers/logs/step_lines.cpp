@@ -8,6 +8,7 @@
 #include <array>
 
 #include "common/text/json.h"
+#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/rank_tag.h"
@@ -26,11 +27,13 @@ constexpr std::array line_formats = {
     LineFormatFacts{LineFormat::nccl_tests, "B/s", FigureScope::job},
 };
 
-/// Above zero; commas between digits are passed over.
+std::size_t digits_before(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+}
+
+/// Above zero; commas between thousands are passed over.
 std::optional<double> speed_of(std::optional<std::string_view> word) {
-  std::string digits(word.value_or(""));
-  std::erase(digits, ',');
-  const auto value = parse_number(digits);
+  const auto value = parse_grouped_number(word.value_or(""));
   return value && *value > 0 ? value : std::nullopt;
 }
 
@@ -140,6 +143,30 @@ std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
       break;
   }
   return std::nullopt;
+}
+
+std::optional<double> parse_grouped_number(std::string_view text) {
+  while (text.ends_with(',')) { text.remove_suffix(1); }
+  // Groups are of three digits; of two before the last one where people count lakhs.
+  constexpr std::size_t whole_group = 3, least_group = 2;
+  std::string digits;
+  bool is_first = true;
+  for (auto comma = text.find(','); comma != text.npos; comma = text.find(',')) {
+    auto group = text.substr(0, comma);
+    if (is_first && group.starts_with('-')) {
+      digits += '-';
+      group.remove_prefix(1);
+    }
+    const auto least = is_first ? 1 : least_group;
+    if (digits_before(group) != group.size() || group.size() < least || group.size() > whole_group) {
+      return std::nullopt;
+    }
+    digits += group;
+    text.remove_prefix(comma + 1);
+    is_first = false;
+  }
+  if (!is_first && digits_before(text) != whole_group) { return std::nullopt; }
+  return parse_number(digits.append(text));
 }
 
 std::optional<std::string_view> word_behind(std::string_view line, std::string_view name) {

@@ -31,4 +31,8 @@ std::optional<StepLine> step_line(LineFormat format, std::string_view line);
 /// The word behind "NAME: " where blanks or the start of the line stand before the name.
 std::optional<std::string_view> word_behind(std::string_view line, std::string_view name);
 
+/// A number with or without commas between groups of digits ("1,234.5"), or with commas behind it. "1,5" is
+/// no such number: a comma may stand for a decimal point there.
+std::optional<double> parse_grouped_number(std::string_view text);
+
 }  // namespace virtrain::results
