@@ -14,14 +14,15 @@ bool is_of_name(char c) {
   return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_';
 }
 
-/// Hands each part of a word to the one or the other: texts, and names of placeholders.
+/// Hands each part of a word to the one or the other: texts (and whether one is a brace that was there
+/// twice), and names of placeholders.
 template <typename OnText, typename OnName>
 void take_apart(std::string_view word, OnText&& on_text, OnName&& on_name) {
   while (!word.empty()) {
     const char c = word[0];
     const bool is_brace = c == '{' || c == '}';
     if (is_brace && word.size() > 1 && word[1] == c) {
-      on_text(word.substr(0, 1));
+      on_text(word.substr(0, 1), true);
       word.remove_prefix(2);
       continue;
     }
@@ -31,7 +32,7 @@ void take_apart(std::string_view word, OnText&& on_text, OnName&& on_name) {
       on_name(std::string(word.begin() + 1, end));
       word.remove_prefix(static_cast<std::size_t>(end - word.begin()) + 1);
     } else {
-      on_text(word.substr(0, 1));
+      on_text(word.substr(0, 1), false);
       word.remove_prefix(1);
     }
   }
@@ -49,7 +50,7 @@ bool is_of_trainer(const std::string& key) {
 std::vector<std::string> placeholders_in(const std::string& word) {
   std::vector<std::string> names;
   take_apart(
-      word, [](std::string_view) {}, [&](std::string name) { names.push_back(std::move(name)); });
+      word, [](std::string_view, bool) {}, [&](std::string name) { names.push_back(std::move(name)); });
   return names;
 }
 
@@ -61,10 +62,22 @@ std::set<std::string> placeholders_in(const std::vector<std::string>& words) {
   return names;
 }
 
+bool mixes_braces(const std::string& word) {
+  bool has_single = false, has_pair = false;
+  take_apart(
+      word,
+      [&](std::string_view part, bool is_pair) {
+        has_pair = has_pair || is_pair;
+        has_single = has_single || (!is_pair && (part == "{" || part == "}"));
+      },
+      [](const std::string&) {});
+  return has_single && has_pair;
+}
+
 std::string filled(const std::string& word, const std::map<std::string, std::string>& values) {
   std::string text;
   take_apart(
-      word, [&](std::string_view part) { text += part; },
+      word, [&](std::string_view part, bool) { text += part; },
       [&](const std::string& name) {
         const auto value = values.find(name);
         text += value == values.end() ? "{" + name + "}" : value->second;

@@ -12,6 +12,10 @@
 
 namespace virtrain::harness {
 
+/// Whether some braces of a text are there twice, which makes one of two, and others once, as in JSON:
+/// {"a": {"b": 1}}. What is meant is not known then.
+bool mixes_braces(const std::string& word);
+
 /// Names of a word's placeholders, in their order.
 std::vector<std::string> placeholders_in(const std::string& word);
 /// Those of all words.

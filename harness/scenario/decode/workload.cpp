@@ -156,6 +156,14 @@ namespace {
 constexpr std::size_t most_command_bytes = 8U << 10;
 
 void check_placeholders(MapReader& in, const Workload& workload) {
+  for (const auto& word : workload.job->command) {
+    if (!mixes_braces(word)) { continue; }
+    in.refuse(
+        "command",
+        "command: '{}' has single braces and pairs of them, and a pair is written for one brace (write each "
+        "brace of a text such as JSON twice, or blanks between }} and }})",
+        excerpt(word));
+  }
   auto values = workload_placeholders(workload);
   for (const auto& name : placement_placeholders) { values[name] = "1"; }
   std::vector<std::string> allowed;

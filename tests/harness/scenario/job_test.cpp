@@ -40,6 +40,15 @@ TEST_CASE("placeholders are names in braces, and two braces are one") {
   CHECK(placeholders_in("--batch={batch_size} {{no}} {} {a-b} {x") == Strings{"batch_size"});
   CHECK(filled("{a}-{b}-{{a}}-{a b}", {{"a", "1"}}) == "1-{b}-{a}-{a b}");
   CHECK(filled("{{{a}}}", {{"a", "1"}}) == "{1}");
+  // Else the second one would lose a brace, and nobody would be told.
+  CHECK_FALSE(mixes_braces(R"({"a": {"b": 1} })"));
+  CHECK(mixes_braces(R"({"a": {"b": 1}})"));
+  CHECK_FALSE(mixes_braces(R"({{"a": {{"b": {a}}}}})"));
+  std::string text = job_scenario;
+  text.replace(text.find("-v, -v"), 6, R"('{"a":{"b":1}}')");
+  CHECK_THROWS_WITH(
+      decode_scenario(text, "own.yaml"),
+      Contains(R"(own.yaml:3:)") && Contains(R"('{"a":{"b":1}}' has single braces and pairs of them)"));
 }
 
 TEST_CASE(
