@@ -56,7 +56,9 @@ std::pair<TagSearch, Tag> match_tag(std::string_view text, std::string_view tag_
 
 void RankOutputSplitter::add(std::string_view text) {
   const auto [entry, is_new] = partial_.try_emplace(current_);
-  auto& line = entry->second;
+  auto& line = entry->second.text;
+  entry->second.t_ns = t_ns_;
+  if (!text.empty()) { returned_.erase(current_); }
   const auto added = text.substr(0, max_record_bytes + 1 - std::min(line.size(), max_record_bytes + 1));
   line += added;
   held_bytes_ += added.size() + (is_new ? entry_bytes : 0);
@@ -69,22 +71,25 @@ void RankOutputSplitter::add(std::string_view text) {
 
 void RankOutputSplitter::take_piece(std::string_view piece, bool ends_line,
                                     const std::function<void(RankLine)>& on_line) {
-  add(piece);
+  if (!ends_line || !partial_.contains(current_)) { add(piece); }
   if (!ends_line) { return; }
   RankLine line;
   if (current_ >= 0) { line.rank = current_; }
-  line.text = std::move(partial_[current_]);
+  line.text = std::move(partial_[current_].text);
+  line.t_ns = partial_[current_].t_ns;
   partial_.erase(current_);
   held_bytes_ -= line.text.size() + entry_bytes;
   current_ = -1;
   on_line(std::move(line));
 }
 
-void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(RankLine)>& on_line) {
+void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(RankLine)>& on_line,
+                              std::int64_t t_ns) {
+  t_ns_ = t_ns;
   pending_.append(bytes);
   std::string_view rest = pending_;
   while (!rest.empty()) {
-    const auto special = rest.find_first_of("[\n");
+    const auto special = rest.find_first_of("[\n\r");
     if (special != 0) {
       take_piece(rest.substr(0, special), false, on_line);
       if (special == std::string_view::npos) {
@@ -94,8 +99,21 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
       }
       continue;
     }
+    if (rest[0] == '\r') {
+      // mpirun writes no tag behind it: what follows is the same rank's.
+      const auto rank = current_;
+      if (partial_.contains(rank)) { take_piece({}, true, on_line); }
+      current_ = rank;
+      returned_.insert(rank);
+      rest.remove_prefix(1);
+      continue;
+    }
     if (rest[0] == '\n') {
-      take_piece({}, true, on_line);
+      if (returned_.erase(current_) > 0) {
+        current_ = -1;
+      } else {
+        take_piece({}, true, on_line);
+      }
       rest.remove_prefix(1);
       continue;
     }
@@ -113,10 +131,10 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
 }
 
 void RankOutputSplitter::finish(const std::function<void(RankLine)>& on_line) {
-  add(std::exchange(pending_, {}));
+  if (!pending_.empty()) { add(std::exchange(pending_, {})); }
   while (!partial_.empty()) {
     current_ = partial_.begin()->first;
-    if (partial_.begin()->second.empty()) {
+    if (partial_.begin()->second.text.empty()) {
       partial_.erase(partial_.begin());
     } else {
       take_piece({}, true, on_line);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@ inline constexpr std::size_t line_bytes = 64;
 struct RankLine {
   std::optional<std::int64_t> rank;
   std::string text;
+  std::int64_t t_ns = 0;  ///< when the last of its text came
 };
 
 /// Splits a job's output into lines of ranks. mpirun forwards pieces of up to 4,096 bytes and, with
@@ -31,12 +33,13 @@ struct RankLine {
 /// "[jobid,rank]<stdout>:" (Open MPI 5: and a blank, which is `tag_end`) before each line and before each
 /// piece that goes on in the middle of one; so a tag within a line switches to another rank's line. Without
 /// tags (a single rank, mpirun's own words) lines have no rank. Lines over `max_record_bytes` are cut there.
+/// A carriage return ends a line, too: progress bars have no other end. "\r\n" is one end.
 /// Unfinished lines of more than `max_other_output_bytes` together are an Error(protocol).
 class RankOutputSplitter {
  public:
   explicit RankOutputSplitter(std::string_view tag_end = ":") : tag_end_(tag_end) {}
-  /// Whole lines that these bytes complete are handed out in order.
-  void feed(std::string_view bytes, const std::function<void(RankLine)>& on_line);
+  /// Whole lines that these bytes complete are handed out in order. `t_ns`: when the bytes came.
+  void feed(std::string_view bytes, const std::function<void(RankLine)>& on_line, std::int64_t t_ns = 0);
   /// Unfinished lines, at the end of the output.
   void finish(const std::function<void(RankLine)>& on_line);
 
@@ -45,10 +48,15 @@ class RankOutputSplitter {
   void take_piece(std::string_view piece, bool ends_line, const std::function<void(RankLine)>& on_line);
 
   std::string_view tag_end_;
-  std::size_t held_bytes_ = 0;                   ///< of partial_, with a charge for each entry
-  std::string pending_;                          ///< bytes that could be the beginning of a tag
-  std::map<std::int64_t, std::string> partial_;  ///< by rank; -1: untagged
-  std::int64_t current_ = -1;
+  std::size_t held_bytes_ = 0;  ///< of partial_, with a charge for each entry
+  std::string pending_;         ///< bytes that could be the beginning of a tag
+  struct Partial {
+    std::string text;
+    std::int64_t t_ns = 0;
+  };
+  std::map<std::int64_t, Partial> partial_;  ///< by rank; -1: untagged
+  std::set<std::int64_t> returned_;          ///< whose line a carriage return has ended
+  std::int64_t current_ = -1, t_ns_ = 0;
 };
 
 /// One rank as its own records describe it. Times are on the coordinator's clock.

@@ -257,7 +257,8 @@ void TenantJob::take_output(Process& process, OutputStream stream, std::string_v
   if (failure_) { return; }
   auto& splitter = stream == OutputStream::standard_output ? process.out : process.err;
   try {
-    splitter.feed(bytes, [&](const RankLine& line) { take_line(process, stream, line, t_ns); });
+    splitter.feed(
+        bytes, [&](const RankLine& line) { take_line(process, stream, line, line.t_ns); }, t_ns);
   } catch (const std::exception& error) { fail(error.what()); }
 }
 

@@ -52,6 +52,24 @@ TEST_CASE("a tag within a line goes on with another rank's line") {
   CHECK(lines_of({"[1,0]<stdout>:a[1,1]<stdout>:b"}) == Lines{{0, "a"}, {1, "b"}});
 }
 
+TEST_CASE("a carriage return ends a line, as progress bars have it") {
+  CHECK(lines_of({"one\r\n\r\ntwo\r\n"}) == Lines{{-1, "one"}, {-1, "two"}});
+  CHECK(lines_of({"\r 1 %\r 2 %\r 3 %\nend\n"}) ==
+        Lines{{-1, " 1 %"}, {-1, " 2 %"}, {-1, " 3 %"}, {-1, "end"}});
+  CHECK(lines_of({"1 %\r", "2 %\r", "\n", "\n"}) == Lines{{-1, "1 %"}, {-1, "2 %"}, {-1, ""}});
+  CHECK(lines_of({"[1,2]<stdout>:1 %\r2 %\r", "[1,0]<stdout>:x\n[1,2]<stdout>:3 %\r\nmpirun\n"}) ==
+        Lines{{2, "1 %"}, {2, "2 %"}, {0, "x"}, {2, "3 %"}, {-1, "mpirun"}});
+  // A bar's text comes before what ends it, and its figure is of that time.
+  RankOutputSplitter splitter;
+  std::vector<std::int64_t> times;
+  const auto keep = [&](const RankLine& line) { times.push_back(line.t_ns); };
+  splitter.feed("\r1 %", keep, 10);
+  splitter.feed("\r2 %", keep, 20);
+  splitter.feed("\n", keep, 30);
+  splitter.feed("\n", keep, 40);
+  CHECK(times == std::vector<std::int64_t>{10, 20, 40});
+}
+
 TEST_CASE("the split into reads makes no difference") {
   const std::string stream =
       "[1,0]<stdout>:{\"a\":[1,2]}\n[1,1]<stdout>:x[1,0]<stderr>:[1,[2]\n[1,1]<stdout>:y\nno tag "
