@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 constexpr std::chrono::hours packing_deadline{2};
 
 [[noreturn]] void refuse_source(const fs::path& source, const std::string& why) {
-  throw Error("make a payload of " + printable(source.string()), ErrorCode::bad_input, why);
+  throw Error("make a payload of " + printable(source.string()), ErrorCode::bad_input,
+              printable(source.string()) + ": " + why);
 }
 
 // --- images
@@ -241,24 +242,37 @@ std::string path_of(const NewFile& file) {
   return fmt::format("/proc/{}/fd/{}", ::getpid(), file.descriptor());
 }
 
+/// The image that is made, and whether somebody has said stop meanwhile.
+struct Output {
+  NewFile file;
+  const Cancelled& cancelled;
+};
+
 /// Runs mksquashfs on a folder, or, behind a command that writes an archive, on that.
-void pack(const std::string& from, const NewFile& output, const Words& more, const std::string& archive = {},
+void pack(const std::string& from, const Output& output, const Words& more, const std::string& archive = {},
           const std::string& names = {}) {
   if (on_path("mksquashfs").empty()) {
     throw Error("make a payload", ErrorCode::host_unable,
                 "mksquashfs is not installed (apt-get install squashfs-tools)");
   }
   // The same files make the same bytes.
-  Words words{
-      "mksquashfs",          from, path_of(output), "-noappend", "-quiet",     "-no-progress", "-all-root",
-      "-all-time",           "0",  "-mkfs-time",    "0",         "-no-xattrs", "-comp",        "zstd",
-      "-Xcompression-level", "3"};
+  Words words{"mksquashfs", from,        path_of(output.file),
+              "-noappend",  "-quiet",    "-no-progress",
+              "-all-root",  "-all-time", "0",
+              "-mkfs-time", "0",         "-no-xattrs",
+              "-comp",      "zstd",      "-Xcompression-level",
+              "3"};
   words.insert(words.end(), more.begin(), more.end());
   std::string line = archive.empty() ? "exec" : archive + " |";
   for (const auto& word : words) { line += " " + shell_word(word); }
   CommandOptions options;
   options.deadline = packing_deadline;
   options.input = names;
+  // Thrown from here, run_command() ends the whole pipeline.
+  options.next_signal = [&output] {
+    end_if(output.cancelled, "make a payload");
+    return 0;
+  };
   run_checked({"bash", "-o", "pipefail", "-c", line}, options);
 }
 
@@ -278,7 +292,7 @@ bool is_root(const fs::path& folder) {
          has_loader("usr/lib64") || has_loader("usr/lib");
 }
 
-void pack_root(const fs::path& folder, const NewFile& output) {
+void pack_root(const fs::path& folder, const Output& output) {
   Words words;
   const auto has = [&](const char* path) { return fs::exists(fs::symlink_status(folder.string() + path)); };
   if (!has("/etc")) { words.insert(words.end(), {"-p", "/etc d 755 0 0"}); }
@@ -312,7 +326,7 @@ void add_interpreter(const fs::path& folder, Packing& packing) {
   }
 }
 
-void pack_folder(const fs::path& folder, bool is_environment, const NewFile& output) {
+void pack_folder(const fs::path& folder, bool is_environment, const Output& output) {
   for (const char* of_node : {"/tmp/", "/dev/", "/proc/", "/sys/"}) {
     if (fs::canonical(folder).string().starts_with(of_node)) {
       refuse_source(folder, fmt::format("jobs have {} from their node, and see this folder at its own path "
@@ -341,24 +355,26 @@ void pack_folder(const fs::path& folder, bool is_environment, const NewFile& out
 
 }  // namespace
 
-MadePayload make_payload(const fs::path& source, const fs::path& output) {
+MadePayload make_payload(const fs::path& source, const fs::path& output, const Cancelled& cancelled) {
   if (fs::exists(fs::symlink_status(output))) {
     throw Error("make a payload", ErrorCode::usage,
                 fmt::format("{} exists (remove it, or name another: -o)", printable(output.string())));
   }
-  NewFile file(fs::absolute(output), 0644);
+  Output made_here{NewFile(fs::absolute(output), 0644), cancelled};
+  auto& file = made_here.file;
   MadePayload made;
   if (!fs::is_directory(source)) {
     made.kind = take_out_of_image(source, file);
+    if (const auto why = squashfs_damage(path_of(file)); !why.empty()) { refuse_source(source, "it " + why); }
   } else if (fs::exists(source / "pyvenv.cfg")) {
     made.kind = "virtual environment";
-    pack_folder(source, true, file);
+    pack_folder(source, true, made_here);
   } else if (is_root(source)) {
     made.kind = "root file system";
-    pack_root(source, file);
+    pack_root(source, made_here);
   } else {
     made.kind = "folder";
-    pack_folder(source, false, file);
+    pack_folder(source, false, made_here);
   }
   made.sha256 = sha256_of_file(path_of(file));
   made.bytes = fs::file_size(path_of(file));

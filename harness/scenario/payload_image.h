@@ -26,6 +26,9 @@ bool is_sif(std::string_view bytes);
 /// the program is for another machine; empty: it can. Looks with unsquashfs.
 std::string payload_refusal(const std::filesystem::path& image, const std::string& program);
 
+/// Why unsquashfs cannot read a squashfs image: "is damaged, …"; empty: it can.
+std::string squashfs_damage(const std::filesystem::path& image);
+
 /// The bytes of all files in the image, as they are once it is unpacked. Looks with unsquashfs.
 std::uint64_t unpacked_payload_bytes(const std::filesystem::path& image);
 

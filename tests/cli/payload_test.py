@@ -1,15 +1,18 @@
 #!/usr/bin/python3
 """`virtrain payload make`: each source that it takes, and what `validate` refuses of the images."""
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from command_line import BUILD, virtrain
@@ -35,6 +38,20 @@ def sif(objects):
                          total - len(objects), total, 128, 585 * total, begin, len(data))
     assert len(header) == 128 and len(descriptors) == 585 * len(objects)
     return (header + descriptors).ljust(begin, b"\0") + data
+
+
+def is_packing(command_line, pid):
+    with contextlib.suppress(OSError):
+        return f"/proc/{pid}/fd/".encode() in command_line.read_bytes()
+    return False
+
+
+def wait_until(condition, seconds=30):
+    for _ in range(seconds * 20):
+        if condition():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it did not happen")
 
 
 class InABuild(unittest.TestCase):
@@ -85,6 +102,8 @@ class Payload(InABuild):
         for name in ("bin", "lib64", "etc"):
             (root / name).mkdir(parents=True)
         shutil.copy("/bin/dash", root / "bin/sh")
+        for loader in pathlib.Path("/lib64").glob("ld-linux-*"):
+            shutil.copy(loader, root / "lib64")
         for name, interpreter in (("good", "/bin/sh"), ("lost", "/usr/bin/python9")):
             (root / "bin" / name).write_text(f"#!{interpreter}\n")
             (root / "bin" / name).chmod(0o755)
@@ -177,6 +196,30 @@ class Payload(InABuild):
         with tempfile.TemporaryDirectory() as below_tmp:
             self.image.unlink()
             self.refused(below_tmp, "see this folder at its own path (move it elsewhere)")
+
+    def test_damaged_squashfs(self):
+        whole = self.squashfs().read_bytes()
+        cut = self.folder / "cut.sqfs"
+        cut.write_bytes(whole[:len(whole) // 2])
+        self.refused(cut, "it is damaged, or was not copied whole: unsquashfs says")
+
+    def test_nothing_is_left_of_one_that_is_stopped(self):
+        job = self.folder / "job"
+        job.mkdir()
+        shutil.copy("/bin/true", job)
+        with open(job / "large", "wb") as file:
+            file.truncate(1 << 40)
+        making = subprocess.Popen([BUILD / "virtrain", "payload", "make", job, "-o", self.image], stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+
+        def packing():
+            return [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if is_packing(path, making.pid)]
+
+        wait_until(packing)
+        making.send_signal(signal.SIGTERM)
+        self.assertEqual(making.wait(30), 128 + signal.SIGTERM)
+        wait_until(lambda: not packing())
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["job"])
 
     def test_images_that_cannot_run_the_command(self):
         self.made(self.root(), "root file system")

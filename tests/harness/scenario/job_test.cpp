@@ -152,7 +152,28 @@ TEST_CASE("a payload is a squashfs with the command's program, for this machine"
   elf[18] = static_cast<char>(243);
   elf[19] = 0;
   std::ofstream(root / "usr/bin/foreign") << elf;
-  run_checked({"mksquashfs", root.string(), image.string(), "-quiet", "-no-progress"});
+  std::ofstream(root / "usr/bin/in-env") << "#!/usr/bin/env python9\n";
+  std::filesystem::copy("/bin/true", root / "usr/bin/env");
+  std::filesystem::copy("/bin/true", root / "usr/bin/unmarked");
+  for (const char* name : {"script", "data", "foreign", "in-env"}) {
+    std::filesystem::permissions(root / "usr/bin" / name, std::filesystem::perms{0755});
+  }
+  std::filesystem::permissions(root / "usr/bin/unmarked", std::filesystem::perms{0644});
+  const auto pack = [&](const std::filesystem::path& file) {
+    run_checked({"mksquashfs", root.string(), file.string(), "-quiet", "-no-progress"});
+  };
+  const auto bare = folder.path / "bare.sqfs", cut = folder.path / "cut.sqfs";
+  pack(bare);
+  CHECK_THAT(payload_refusal(bare, "python3"),
+             Contains("has /usr/bin/python3.11 without /lib64/ld-linux-x86-64.so.2, which starts it"));
+  std::filesystem::create_directories(root / "lib64");
+  std::filesystem::copy(std::filesystem::canonical("/lib64/ld-linux-x86-64.so.2"),
+                        root / "lib64/ld-linux-x86-64.so.2");
+  pack(image);
+  std::ofstream(cut) << read_file(image).value().substr(0, std::filesystem::file_size(image) / 2);
+  CHECK_THAT(payload_refusal(cut, "python3"), Contains("is damaged, or was not copied whole"));
+  CHECK_THAT(payload_refusal(image, "in-env"), Contains("has no python9"));
+  CHECK_THAT(payload_refusal(image, "unmarked"), Contains("/usr/bin/unmarked, which is not executable"));
 
   CHECK(payload_refusal(image, "python3").empty());
   CHECK(payload_refusal(image, "/bin/python3").empty());
