@@ -145,7 +145,20 @@ void RunHosts::begin(const RunSpec& run) {
       if (is_tunnelled && &other != &member && !end.empty()) { member.run.peers.push_back(end); }
     }
   }
-  of_all([](const Member& member, Host& host) { host.begin(member.run); });
+  try {
+    of_all([](const Member& member, Host& host) { host.begin(member.run); });
+  } catch (const Error& error) {
+    // Its id is new: nobody else can hold it.
+    const auto lease = "lease experiment:" + run.experiment + ": held";
+    if (error.code() != ErrorCode::busy || std::string(error.what()).find(lease) == std::string::npos) {
+      throw;
+    }
+    throw Error(
+        "take the hosts", ErrorCode::host_unable,
+        std::string(error.what()) +
+            ", and this run's lease is new: two names lead to one machine, or two hosts share a state folder "
+            "(name each machine once; where hosts have one home folder, set XDG_STATE_HOME in launcher)");
+  }
 }
 
 void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {

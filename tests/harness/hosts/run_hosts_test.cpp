@@ -80,6 +80,19 @@ TEST_CASE("each host is told its name and where the others' tunnels end") {
   CHECK(alone.calls("look_at_network") == 0);
 }
 
+TEST_CASE("a machine that is there under two names is refused, and not waited for") {
+  TwoHosts two;
+  const auto lease = "lease experiment:" + two.run().experiment;
+  two.b.plant_fault("begin", Fault{.error = Error(lease, ErrorCode::busy, "held by another run")});
+  try {
+    two.hosts.begin(two.run());
+    FAIL("accepted");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::host_unable);
+    CHECK_THAT(error.what(), Contains("b: lease experiment:") && Contains("two names lead to one machine"));
+  }
+}
+
 TEST_CASE("hosts are taken all or none, in the order of their names") {
   TwoHosts two;
   two.hosts.begin(two.run());
