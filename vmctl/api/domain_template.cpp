@@ -290,6 +290,11 @@ pugi::xml_document parsed(const std::string& xml, const Reading& in) {
   return document;
 }
 
+void check_domain(const Reading& in, pugi::xml_node domain) {
+  if (std::string_view(domain.name()) == "domain" && !domain.next_sibling()) { return; }
+  in.refuse(domain, "a template is one <domain>, as virsh dumpxml prints it");
+}
+
 std::string checked(const std::string& xml, const TemplateSize* size) {
   const Reading in{xml, size};
   if (const auto nul = xml.find('\0'); nul != std::string::npos) {
@@ -297,15 +302,17 @@ std::string checked(const std::string& xml, const TemplateSize* size) {
   }
   auto document = parsed(xml, in);
   auto domain = document.document_element();
-  if (std::string_view(domain.name()) != "domain" || domain.next_sibling()) {
-    in.refuse(domain, "a template is one <domain>, as virsh dumpxml prints it");
-  }
+  check_domain(in, domain);
   std::vector<pugi::xml_node> dropped;
   for (const auto& child : domain.children()) {
     const std::string_view name = child.name();
     const bool is_element = child.type() == pugi::node_element;
     if (!is_element && child.type() != pugi::node_comment && !trim(child.value()).empty()) {
       in.refuse(child, "text is not allowed here");
+    }
+    if (is_element && domain.child(child.name()) != child &&
+        std::ranges::find(replaced, name) == std::end(replaced)) {
+      in.refuse(child, "it is there twice, and libvirt would take one of them");
     }
     if (is_element && std::ranges::find(replaced, name) == std::end(replaced)) {
       check_element(in, child, std::string(name));
@@ -335,6 +342,7 @@ TemplateSize size_of_template(const std::string& xml) {
   const Reading in{xml, nullptr};
   const auto document = parsed(xml, in);
   const auto domain = document.document_element();
+  check_domain(in, domain);
   TemplateSize size;
   if (const auto vcpu = domain.child("vcpu")) {
     constexpr auto key = property_of(&GuestSpec::vcpus);

@@ -83,6 +83,9 @@ TEST_CASE("a template is refused with the scenario's position and its own") {
              Contains("domain.xml:3:3: <disk>: a template may not have it"));
   CHECK_THAT(decoded_with(std::string(100'000, ' ')),
              Contains("cannot be read, or has more than 65536 bytes"));
+  CHECK_THAT(decoded_with("<html/>"), Contains("domain.xml:1:1: <html>: a template is one <domain>"));
+  CHECK_THAT(decoded_with("<domain><cpu/>\n<cpu/></domain>"),
+             Contains("domain.xml:2:1: <cpu>: it is there twice, and libvirt would take one of them"));
   CHECK_THAT(decoded_with("<domain/>", ", memory_encryption: bounce"), Contains("remove one"));
   CHECK_THAT(decoded_with("<domain><cpu mode='custom'><model>qemu64</model></cpu></domain>",
                           ", cpu_model: Skylake-Server-IBRS"),
