@@ -8,6 +8,7 @@
 #include "common/frames/frame.h"
 #include "common/text/json.h"
 #include "harness/agent/client/run_in_node.h"
+#include "harness/job/rank_command.h"
 
 namespace virtrain::harness {
 namespace {
@@ -86,6 +87,12 @@ std::size_t KnownPlans::add(const std::string& guest_of, const PlanFile& found) 
   std::size_t count = 0;
   for (auto& [tenant, own] : guests_) { count += own.differences_from(found); }
   return count;
+}
+
+const char* KnownPlans::fusion_rule(const std::string& guest_of, const std::string& trained, bool alone) {
+  if (guest_of.empty() && alone && !fused_.contains(trained)) { return fusion_by_timing; }
+  fused_.insert(trained);
+  return fusion_by_memory;
 }
 
 asio::awaitable<void> give_plans(asio::io_context& io, std::shared_ptr<AgentClient> agent,

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "harness/agent/client/agent_client.h"
@@ -14,7 +15,8 @@ namespace virtrain::harness {
 /// Where the CUDA trainer looks for the engines that it has timed before, if nothing else is said.
 inline constexpr const char* cache_variable = "XDG_CACHE_HOME";
 
-/// cuDNN's engines as ranks have timed them (cudnn-plans.json of the CUDA trainer).
+/// cuDNN's engines, and what was fastest fused, as ranks have timed them (cudnn-plans.json of the CUDA
+/// trainer).
 class PlanFile {
  public:
   /// Adds what a node's file knows and this does not: the first to time a graph decides. The text is
@@ -47,7 +49,14 @@ class KnownPlans {
   /// large.
   std::size_t add(const std::string& guest_of, const PlanFile& found);
 
+  /// Value of --fusion for a tenant's ranks, which begin after this. All that train the same must fuse the
+  /// same: bare metal may time until the first guest or the first tenant beside others has begun, and its
+  /// choice then reaches all; if it has not timed by then, all take the highest level. `trained`: what the
+  /// choice depends on. `alone`: nobody else computes in this trial.
+  const char* fusion_rule(const std::string& guest_of, const std::string& trained, bool alone);
+
  private:
+  std::set<std::string> fused_;  ///< what is timed no more
   PlanFile bare_metal_;
   std::map<std::string, PlanFile> guests_;  ///< by tenant
 };

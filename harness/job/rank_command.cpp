@@ -94,7 +94,8 @@ std::map<std::string, std::string> daemon_environment(const MpiDialect& mpi, con
 }
 
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
-                                         std::int64_t threads, bool beside_others) {
+                                         std::int64_t threads, bool beside_others,
+                                         const std::string& fusion) {
   Workload told = workload;
   told.threads = threads;
   std::vector<std::string> words{program};
@@ -104,8 +105,7 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
       words.push_back(fmt::format("--{}={}", field.is.flag, value));
     }
   });
-  // Not by timing, which each fresh guest would do for itself: the arms must compute in the same way.
-  if (workload.backend == Backend::cuda) { words.push_back("--fusion=highest"); }
+  if (workload.backend == Backend::cuda) { words.push_back("--fusion=" + fusion); }
   // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.
   if (workload.backend == Backend::cuda && beside_others) { words.push_back("--steady_seconds=0"); }
   return words;

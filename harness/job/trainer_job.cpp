@@ -37,7 +37,8 @@ TrainerJob::TrainerJob(asio::io_context& io, const TenantPlacement& placement, s
 asio::awaitable<void> TrainerJob::launch(const std::string& program, std::chrono::seconds timeout) {
   if (network_ == RankNetwork::tcp) { co_await check_paths(); }
   auto words = started_by_mpirun(
-      trainer_command(program, placement_.workload, placement_.threads_per_rank, beside_others_), timeout);
+      trainer_command(program, placement_.workload, placement_.threads_per_rank, beside_others_, fusion),
+      timeout);
   co_await start(0, std::move(words));
 }
 

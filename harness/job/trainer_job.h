@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "harness/evidence/rank_output.h"
+#include "harness/job/rank_command.h"
 #include "harness/job/tenant_job.h"
 
 namespace virtrain::harness {
@@ -34,6 +35,8 @@ class TrainerJob final : public TenantJob {
   asio::awaitable<void> wait_for_results(std::chrono::milliseconds deadline) override;
   std::pair<std::int64_t, std::int64_t> counted_interval() const override;
 
+  /// The CUDA trainer's flag; set before launch().
+  std::string fusion = highest_fusion;
   /// Told at each record, after the state above holds it.
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 

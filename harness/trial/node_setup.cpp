@@ -16,6 +16,7 @@
 #include "harness/job/node_probes.h"
 #include "harness/job/programs.h"
 #include "harness/job/rank_addresses.h"
+#include "harness/job/rank_command.h"
 #include "harness/trial/offload.h"
 #include "vmctl/api/device.h"
 
@@ -203,6 +204,15 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
     environment["NCCL_IB_HCA"] = usable_adapters(names);
   }
   co_return environment;
+}
+
+std::string fusion_rule(LiveTrial& trial, const LiveTenant& tenant) {
+  const auto& first = tenant.nodes.at(0);
+  if (!plans_home(tenant, first)) { return highest_fusion; }
+  const auto& w = tenant.plan.workload;
+  const auto trained =
+      fmt::format("{} {}px n{} x{}", to_string(w.precision), w.image_size, w.batch_size, w.accumulate_steps);
+  return trial.plans.fusion_rule(guest_of(trial, tenant, first), trained, trial.tenants.size() == 1);
 }
 
 asio::awaitable<void> give_plans_to(LiveTrial& trial) {

@@ -240,6 +240,7 @@ asio::awaitable<void> TrialRun::make_job(LiveTenant& tenant) {
   const auto trainer = std::make_shared<TrainerJob>(
       trial_.context.io, tenant.plan, std::move(job_nodes), network, trial_.placement.ranks_sleep,
       boost::distance(trial_.trainers()) > 1, trial_.context.mpi);
+  trainer->fusion = fusion_rule(trial_, tenant);
   tenant.job = trainer;
   trainer->on_record = [this, &tenant](std::int64_t rank, const RankRecord& record) {
     take_record(tenant, rank, record);

@@ -39,7 +39,9 @@ struct Flags : Workload {
       std::string, fusion, "auto",
       .text =
           "How much is computed inside the convolutions; auto: each level that is possible is timed "
-          "once, and the fastest is kept; highest: the first that runs, whatever its time",
+          "once, and the fastest is kept; remembered: what an earlier run has kept, else as highest; "
+          "highest: "
+          "the first that runs, whatever its time",
       .flag = "fusion");
   VIRTRAIN_FIELD(
       std::string, profile_step, "",

@@ -41,7 +41,7 @@ constexpr std::array fact_rules = {
     FieldRule{"power_limit", must_be_equal, "throughput follows the power limit"},
     FieldRule{"ecc", must_be_equal, "ECC costs memory bandwidth"},
     FieldRule{"mig", must_be_equal, "MIG cuts the card into parts"},
-    FieldRule{"fusion", must_be_equal, "another level of fusion runs other kernels"},
+    FieldRule{"fusion", must_be_equal, "another level or other shapes apart run other kernels"},
     FieldRule{"gpu_virtualization", explained_by_the_arm, "passthrough and vGPUs are what the arm is"},
     FieldRule{"gpu_pcie_generation", explained_by_the_arm, "a guest sees the link of a virtual port"},
     FieldRule{"gpu_pcie_width", explained_by_the_arm, "a guest sees the link of a virtual port"},

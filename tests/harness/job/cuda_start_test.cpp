@@ -187,6 +187,8 @@ TEST_CASE("a tenant with backend cuda is run to its result (with a stand-in for 
     CHECK(beside_others.back() == "--steady_seconds=0");  // all are counted at the same time
     const auto command = trainer_command("trainer", placement.workload, 4);
     CHECK(std::find(command.begin(), command.end(), "--precision=tf32") != command.end());
-    CHECK(command.back() == "--fusion=highest");  // the arms compute alike
+    CHECK(command.back() == "--fusion=highest");
+    const auto by_memory = trainer_command("trainer", placement.workload, 4, false, fusion_by_memory);
+    CHECK(by_memory.back() == "--fusion=remembered");
   });
 }

@@ -74,7 +74,7 @@ def main():
     say("hello", size=SIZE, local_rank=LOCAL, hostname=HOST, pid=os.getpid(), cuda_runtime=13000, cudnn="9.8.0", gpu=gpu(),
         pci_address=f"{HOST} {LOCAL}")
     tell_of_nccl()
-    say("ready", parameters_hash="before", fusion="highest", gpu=gpu())
+    say("ready", parameters_hash="before", fusion=FLAGS["fusion"], gpu=gpu())
     wait_for_go()
     for step in range(1, steps + 1):
         time.sleep(SECONDS)

@@ -103,6 +103,22 @@ TEST_CASE("row 16: a guest's word on engines reaches neither bare metal nor anot
   CHECK(engine(plans.for_node("case/a"), "conv1") == "fastest");
 }
 
+TEST_CASE("bare metal alone times what is fused, all others take its choice or none") {
+  const std::string trained = "fp16 224px n256 x1", other = "bf16 224px n256 x1";
+  KnownPlans plans;
+  CHECK(plans.fusion_rule("", trained, true) == std::string("auto"));
+  CHECK(plans.fusion_rule("", trained, true) == std::string("auto"));  // the first may have failed
+  CHECK(plans.fusion_rule("case/a", trained, true) == std::string("remembered"));
+  CHECK(plans.fusion_rule("", trained, true) == std::string("remembered"));
+  // A guest that went first took the highest level, so bare metal does.
+  CHECK(plans.fusion_rule("case/a", other, true) == std::string("remembered"));
+  CHECK(plans.fusion_rule("", other, true) == std::string("remembered"));
+  // Two tenants at once would time beside each other, and choose apart.
+  KnownPlans together;
+  CHECK(together.fusion_rule("", trained, false) == std::string("remembered"));
+  CHECK(together.fusion_rule("", trained, true) == std::string("remembered"));
+}
+
 // With the real agent; what stands in for the trainer times nothing.
 TEST_CASE("ranks find the experiment's engines in their node, and what they add comes back") {
   Session session;

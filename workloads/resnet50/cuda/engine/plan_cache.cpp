@@ -6,11 +6,13 @@
 #include <cstdlib>
 #include <fstream>
 #include <system_error>
+#include <vector>
 
 #include "common/error.h"
 #include "common/files/new_file.h"
 #include "common/files/reading.h"
 #include "common/text/json.h"
+#include "common/text/text.h"
 
 namespace virtrain::resnet50::cuda {
 namespace {
@@ -21,22 +23,40 @@ nlohmann::json read_machines(const std::filesystem::path& file) {
   return machines.is_object() ? machines : nlohmann::json::object();
 }
 
+/// Compute capability and cuDNN of a machine_key. Names of GPUs may hold commas; the rest holds none.
+std::string kind_of(const std::string& machine) {
+  std::vector<std::string> parts = split(machine, ',');
+  return parts.size() < 4 ? machine : parts[parts.size() - 3] + "," + parts.back();
+}
+
+void add_engines(const nlohmann::json& machine, std::map<std::string, std::string>& engines) {
+  if (!machine.is_object()) { return; }
+  for (const auto& [graph, engine] : machine.items()) {
+    if (engine.is_string()) { engines.emplace(graph, engine.get<std::string>()); }
+  }
+}
+
 }  // namespace
 
 PlanCache::PlanCache(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
   if (file_.empty()) { return; }
   const nlohmann::json machines = read_machines(file_);
-  const auto known = machines.find(machine_);
-  if (known == machines.end() || !known->is_object()) { return; }
-  for (const auto& [graph, engine] : known->items()) {
-    if (engine.is_string()) { engines_[graph] = engine.get<std::string>(); }
+  for (const auto& [machine, engines] : machines.items()) {
+    if (machine == machine_) { add_engines(engines, engines_); }
+    if (machine != machine_ && kind_of(machine) == kind_of(machine_)) { add_engines(engines, alike_); }
   }
 }
 
 std::optional<std::string> PlanCache::find(const std::string& graph) const {
   const auto known = engines_.find(graph);
   return known == engines_.end() ? std::nullopt : std::optional(known->second);
+}
+
+std::optional<std::string> PlanCache::find_alike(const std::string& graph) const {
+  if (auto known = find(graph)) { return known; }
+  const auto known = alike_.find(graph);
+  return known == alike_.end() ? std::nullopt : std::optional(known->second);
 }
 
 void PlanCache::set(const std::string& graph, const std::string& engine) {

@@ -15,6 +15,10 @@ class PlanCache {
   PlanCache(std::filesystem::path file, std::string machine);
 
   std::optional<std::string> find(const std::string& graph) const;
+  /// Also finds what a machine of the same kind knows: with this compute capability and cuDNN, under another
+  /// name or driver. A guest may call its part of a GPU otherwise than the host calls the
+  /// whole.
+  std::optional<std::string> find_alike(const std::string& graph) const;
   void set(const std::string& graph, const std::string& engine);
   /// Keeps what other machines (or processes, by now) have written. Returns false if the file cannot be
   /// written.
@@ -23,7 +27,7 @@ class PlanCache {
  private:
   std::filesystem::path file_;
   std::string machine_;
-  std::map<std::string, std::string> engines_;
+  std::map<std::string, std::string> engines_, alike_;
   bool changed_ = false;
 };
 

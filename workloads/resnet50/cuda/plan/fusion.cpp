@@ -67,6 +67,14 @@ std::optional<FusionMix> parse_fusion_mix(const std::string& text) {
   return mix;
 }
 
+std::string to_words(const FusionMix& mix) {
+  if (mix.unfused.empty()) { return to_string(mix.level); }
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a: the same on each machine, as std::hash need not be
+  for (const char c : to_text(mix)) { hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL; }
+  return fmt::format("{}, {} shape{} apart ({:016x})", to_string(mix.level), mix.unfused.size(),
+                     mix.unfused.size() == 1 ? "" : "s", hash);
+}
+
 std::size_t kinds_of(Fusion level) {
   std::size_t kinds = 0;
   for (const FusionKind kind : kinds_in_order) { kinds += level_of(kind) <= level ? 1 : 0; }
@@ -119,6 +127,15 @@ std::optional<Fusion> fusion_named(const std::string& name) {
   return std::nullopt;
 }
 
+std::vector<std::string> rule_names() {
+  return {"remembered", "highest"};
+}
+
+FusionRule fusion_rule(const std::string& wanted) {
+  if (wanted == "remembered") { return FusionRule::remembered; }
+  return wanted == "highest" ? FusionRule::highest : FusionRule::fastest;
+}
+
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability) {
   const Fusion highest = highest_fusion(numeric, compute_capability);
   if (const std::optional<Fusion> fusion = fusion_named(wanted)) {
@@ -139,7 +156,7 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
                            const std::optional<Fusion>& remembered,
                            const std::function<double(Fusion)>& step_seconds) {
   if (candidates.size() == 1) { return {candidates.front(), {}, false}; }
-  if (rule == FusionRule::fastest && remembered &&
+  if (rule != FusionRule::highest && remembered &&
       std::find(candidates.begin(), candidates.end(), *remembered) != candidates.end()) {
     return {*remembered, {}, true};
   }
@@ -153,7 +170,7 @@ FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidate
       if (best && seconds >= *best) { continue; }
       best = seconds;
       choice.fusion = fusion;
-      if (rule == FusionRule::highest) { break; }
+      if (rule != FusionRule::fastest) { break; }
     } catch (const GpuFault&) { throw; } catch (const Error& error) {
       choice.tried.push_back({fusion, std::nullopt, error.what()});
       if (!of_flag && error.code() == ErrorCode::usage) { of_flag = error; }

@@ -29,6 +29,9 @@ struct FusionMix {
 /// "full; norm 64->64 56x56 k3 s1; …": for the plan cache.
 std::string to_text(const FusionMix& mix);
 std::optional<FusionMix> parse_fusion_mix(const std::string& text);
+/// "full", or "full, 7 shapes apart (3f2a91c0d4e5b617)": for the record "ready". Equal for equal choices, and
+/// for no others.
+std::string to_words(const FusionMix& mix);
 
 /// Kinds that a level fuses: 0, 2, 3 or 5, in the order in which they are added.
 std::size_t kinds_of(Fusion level);
@@ -44,14 +47,19 @@ std::set<std::string> slower_fused(const Model& model, const std::vector<SiteSec
 // Which level of fusion a run takes. The highest is not always the fastest: an engine that does more may do
 // it slower.
 
-/// The levels that a run may take, highest first. `wanted` is the flag --fusion: "auto" or "highest" for all
-/// that cuDNN has on this GPU, or a level's name. Throws Error(usage) for a level that this type of number
-/// does not have there.
+/// The levels that a run may take, highest first. `wanted` is the flag --fusion: a level's name, or a rule
+/// for choosing among all that cuDNN has on this GPU. Throws Error(usage) for a level that this type of
+/// number does not have there.
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability);
 
-/// The rule that decides among several. `highest` does not depend on timing, so that all arms of an
-/// experiment take the same level though each guest is fresh.
-enum class FusionRule { fastest, highest };
+/// The rule that decides among several. Only `fastest` times them. The others give the same choice to all
+/// arms of an experiment though each guest is fresh: `remembered` takes what an earlier run has found to be
+/// the fastest, and `highest` where none has.
+enum class FusionRule { fastest, remembered, highest };
+/// Names of the rules beside "auto", which is `fastest`, as --fusion takes them.
+std::vector<std::string> rule_names();
+/// The rule of --fusion; a level's name leaves nothing to choose, by any rule.
+FusionRule fusion_rule(const std::string& wanted);
 
 struct TriedFusion {
   Fusion fusion;
@@ -66,7 +74,8 @@ struct FusionChoice {
   std::set<std::string> unfused = {};  ///< shapes that are left apart (FusionMix)
 };
 
-/// The only candidate; by `fastest` the remembered one, else the fastest; by `highest` the first that runs.
+/// The only candidate; unless by `highest` the remembered one; else by `fastest` the fastest, by the others
+/// the first that runs.
 /// `step_seconds` times a level; where it throws Error that level is passed over, but a GpuFault ends it all.
 /// If all of them are: the first refusal that names a flag (a batch too large), else Error(host_unable) with
 /// all of their words.

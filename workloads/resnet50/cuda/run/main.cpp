@@ -174,8 +174,10 @@ void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
     watchdog.pause();
   } else {
     const Progress progress = progress_to(watchdog);
-    const std::optional<FusionMix> known = parse_fusion_mix(cache.find(key).value_or(""));
-    const FusionRule rule = flags_.fusion == "highest" ? FusionRule::highest : FusionRule::fastest;
+    const FusionRule rule = fusion_rule(flags_.fusion);
+    // A choice that was made elsewhere decides only for a run that is to choose nothing itself.
+    const auto text = rule == FusionRule::remembered ? cache.find_alike(key) : cache.find(key);
+    const std::optional<FusionMix> known = parse_fusion_mix(text.value_or(""));
     fusion_ = cuda::choose_fusion(rule, fusions_, known ? std::optional(known->level) : std::nullopt,
                                   [&](Fusion fusion) { return step_seconds({fusion}, cache, progress); });
     if (fusion_.remembered) { fusion_.unfused = known->unfused; }
@@ -254,7 +256,7 @@ double Trainer::step_seconds(const FusionMix& mix, PlanCache& cache, const Progr
   // A cool GPU is faster, and the level that is timed first must not gain by it. Nothing hangs on the time of
   // the only one.
   const std::int64_t begin_ns = monotonic_ns();
-  const bool compares = flags_.fusion != "highest";
+  const bool compares = fusion_rule(flags_.fusion) == FusionRule::fastest;
   for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) { step(); }
   std::array<double, timed_steps> seconds{};
   for (double& each : seconds) { each = step(); }
@@ -283,7 +285,7 @@ void Trainer::write_start(StepExecutor& executor) const {
 
 nlohmann::json Trainer::ready() const {
   nlohmann::json fields = to_json(fusion_);
-  fields.update({described(&protocol::Ready::fusion, to_string(executor_->program().settings.fusion)),
+  fields.update({described(&protocol::Ready::fusion, to_words({fusion_.fusion, fusion_.unfused})),
                  described(&protocol::Ready::repeatable, executor_->is_repeatable()),
                  {"graphs", executor_->graphs()},
                  {"graphs_timed", executor_->graphs_timed()},
@@ -382,12 +384,14 @@ int main(int argc, char** argv) {
   return run_program(
       executable, "start",
       [&] {
+        std::vector<std::string> fusions = cuda::rule_names();
+        fusions.insert(fusions.end(), {"none", "addition", "statistics", "full"});
         return parse_flags(argc, argv,
                            {executable,
                             "GPU",
                             {Precision::fp32, Precision::tf32, Precision::bf16, Precision::fp16},
                             steady_seconds,
-                            {"highest", "none", "addition", "statistics", "full"},
+                            fusions,
                             /*on_gpu=*/true});
       },
       [&](const Flags& flags) { return run_training(executable, flags, cuda::make_backend); });

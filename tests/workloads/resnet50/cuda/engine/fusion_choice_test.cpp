@@ -98,6 +98,21 @@ TEST_CASE("the highest level that runs does not depend on timing, nor on what is
   CHECK_FALSE(choice.remembered);
 }
 
+TEST_CASE("by memory an earlier run's choice is taken, and where there is none the highest level that runs") {
+  Stopwatch gpu{{{Fusion::statistics, 0.05}, {Fusion::addition, 0.01}}, {{Fusion::full, ErrorCode::io}}};
+  const FusionChoice known = gpu.choose(all, Fusion::addition, FusionRule::remembered);
+  CHECK(known.fusion == Fusion::addition);
+  CHECK(known.remembered);
+  CHECK(gpu.asked.empty());
+  const FusionChoice none = gpu.choose(all, {}, FusionRule::remembered);
+  CHECK(none.fusion == Fusion::statistics);
+  CHECK_FALSE(none.remembered);
+  CHECK(fusion_rule("remembered") == FusionRule::remembered);
+  CHECK(fusion_rule("highest") == FusionRule::highest);
+  CHECK(fusion_rule("auto") == FusionRule::fastest);
+  CHECK(fusion_candidates("remembered", Numeric::fp16, 90) == all);
+}
+
 TEST_CASE("which levels --fusion allows") {
   CHECK(fusion_candidates("highest", Numeric::fp16, 90) == all);
   CHECK(fusion_candidates("auto", Numeric::fp16, 90) == all);

@@ -43,6 +43,24 @@ TEST_CASE("what one run found out, the next one knows, and each machine has its 
         1);  // nothing left beside it
 }
 
+TEST_CASE("a GPU's part in a guest takes what the whole was found to do best, if it is asked to") {
+  const Folder folder;
+  const auto file = folder.path / "plans.json";
+  const auto key = [](const char* gpu, int capability, const char* driver, const char* cudnn) {
+    return machine_key(gpu, capability, driver, 13000, cudnn);
+  };
+  PlanCache host(file, key("NVIDIA H200", 90, "580.65.06", "9.19.0"));
+  host.set("fusion", "full; norm 64->64 56x56 k3 s1");
+  CHECK(host.save());
+  const PlanCache guest(file, key("NVIDIA H200-35C, vGPU", 90, "580.65.03", "9.19.0"));
+  CHECK_FALSE(guest.find("fusion"));
+  CHECK(guest.find_alike("fusion") == "full; norm 64->64 56x56 k3 s1");
+  CHECK(host.find_alike("fusion") == "full; norm 64->64 56x56 k3 s1");
+  CHECK_FALSE(guest.find_alike("convolution"));
+  CHECK_FALSE(PlanCache(file, key("NVIDIA A100", 80, "580.65.06", "9.19.0")).find_alike("fusion"));
+  CHECK_FALSE(PlanCache(file, key("NVIDIA H200", 90, "580.65.06", "9.20.0")).find_alike("fusion"));
+}
+
 TEST_CASE("a rank that reads the file again knows what another has saved meanwhile") {
   const Folder folder;
   const auto file = folder.path / "plans.json";

@@ -61,6 +61,15 @@ TEST_CASE("a shape is fused where that was faster, whatever the others are") {
   CHECK(parse_fusion_mix(to_text(mix)) == mix);
 }
 
+TEST_CASE("a run says which shapes it leaves apart, so that two that chose otherwise are told apart") {
+  CHECK(to_words({Fusion::full, {}}) == "full");
+  const std::string one = to_words({Fusion::full, {"norm 64->64 56x56 k3 s1"}});
+  CHECK(one.starts_with("full, 1 shape apart ("));
+  CHECK(one == to_words({Fusion::full, {"norm 64->64 56x56 k3 s1"}}));
+  CHECK(one != to_words({Fusion::full, {"norm 64->256 56x56 k1 s1"}}));
+  CHECK(to_words({Fusion::statistics, {"a", "b"}}).starts_with("statistics, 2 shapes apart ("));
+}
+
 TEST_CASE("a choice that was kept is read again, and what is none is not") {
   CHECK(to_text({Fusion::full, {}}) == "full");
   CHECK(parse_fusion_mix("addition") == FusionMix{Fusion::addition, {}});
