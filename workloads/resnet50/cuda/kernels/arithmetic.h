@@ -70,6 +70,13 @@ VIRTRAIN_HOST_DEVICE inline ForwardFactors forward_factors(float gamma, float be
   return {scale, beta - mean * scale};
 }
 
+/// The same in a type of fewer digits. `rounded` is the scale in that type. The shift goes with it and not
+/// with the scale of full precision: else a mean of many deviations, times the scale's rounding, would be
+/// left in every element of the channel.
+VIRTRAIN_HOST_DEVICE inline ForwardFactors narrow_factors(float rounded, float beta, float mean) {
+  return {rounded, beta - mean * rounded};
+}
+
 /// The gradient of the norm's input: gradient of its output * dy + x * x + constant (cuDNN's A, B and C).
 struct BackwardFactors {
   float dy;

@@ -349,7 +349,8 @@ struct FinishForward {
     const ForwardFactors factors =
         forward_factors(vectors.gamma[channel], vectors.beta[channel], batch.mean, batch.inverse_std);
     scale16[channel] = from_float<T>(factors.scale);
-    shift16[channel] = from_float<T>(factors.shift);
+    const float rounded = to_float(scale16[channel]);
+    shift16[channel] = from_float<T>(narrow_factors(rounded, vectors.beta[channel], batch.mean).shift);
   }
 };
 

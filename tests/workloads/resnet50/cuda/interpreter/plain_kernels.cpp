@@ -1,6 +1,7 @@
 #include "tests/workloads/resnet50/cuda/interpreter/plain_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <vector>
 
@@ -34,6 +35,13 @@ void write(Numeric numeric, void* to, const Values& values) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     store_activation(numeric, static_cast<std::byte*>(to), i, values[i]);
   }
+}
+
+/// As it is stored.
+double rounded(Numeric numeric, double value) {
+  std::array<std::byte, sizeof(float)> stored{};
+  store_activation(numeric, stored.data(), 0, value);
+  return load_activation(numeric, stored.data(), 0);
 }
 
 Values sums_of(const Values& values, std::size_t channels) {
@@ -111,8 +119,8 @@ void finish_forward(Numeric numeric, const Values& sums, const Values& square_su
     mix(norm.running_variance[c], batch.unbiased_variance);
     const ForwardFactors factors =
         forward_factors(norm.gamma[c], norm.beta[c], batch.mean, batch.inverse_std);
-    scale[c] = factors.scale;
-    shift[c] = factors.shift;
+    scale[c] = rounded(numeric, factors.scale);
+    shift[c] = narrow_factors(static_cast<float>(scale[c]), norm.beta[c], batch.mean).shift;
   }
   write(numeric, scale16, scale);
   write(numeric, shift16, shift);

@@ -159,6 +159,70 @@ TEST_CASE("normalization forward: statistics, shortcut, ReLU, mask") {
   }
 }
 
+TEST_CASE("a mean of many deviations costs the factors of a 16-bit graph no more than storing x does") {
+  require_gpu();
+  const bool from_graph = GENERATE(false, true);  // sums of x itself in fp32, as cuDNN writes them
+  const int deviations = GENERATE(0, 3, 30, 100);
+  CAPTURE(from_graph, deviations);
+  constexpr std::int64_t rows = 1601;
+  constexpr int channels = 40;
+  const Numeric numeric = Numeric::fp16;
+  const RowShape shape{rows, channels};
+  // As in trained networks: deviations far from one, means of many of them on either side, large factors.
+  Values x = random_values(numeric, rows * channels, 1), gamma(channels), beta(channels);
+  const auto channel_of = [](std::size_t i) { return i % channels; };
+  const auto deviation = [](std::size_t c) { return std::pow(2.0, static_cast<double>(c % 7) - 3); };
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = channel_of(i);
+    x[i] = rounded(numeric, deviation(c) * (x[i] + (c % 2 == 0 ? deviations : -deviations)));
+  }
+  for (std::size_t c = 0; c < gamma.size(); ++c) {
+    gamma[c] = rounded(Numeric::fp32, 0.3 + 0.11 * static_cast<double>(c));
+    beta[c] = rounded(Numeric::fp32, static_cast<double>(c % 5) - 2.3);
+  }
+  const PlainNorm plain(x, rows, channels);
+  const Tensor device_x(numeric, x), device_gamma = vector_of(gamma), device_beta = vector_of(beta);
+  const DeviceNorm norm(channels);
+  NormVectors vectors = norm.vectors();
+  vectors.gamma = device_gamma.as<float>();
+  vectors.beta = device_beta.as<float>();
+  const Tensor scale(numeric, channels), shift(numeric, channels);
+  const Room room;
+  if (from_graph) {
+    std::vector<float> sums(channels), squares(channels);
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const auto value = static_cast<float>(x[i]);
+      sums[channel_of(i)] += value;
+      squares[channel_of(i)] += value * value;
+    }
+    const Tensor sum = vector_of({sums.begin(), sums.end()}),
+                 square_sum = vector_of({squares.begin(), squares.end()});
+    norm_finalize(numeric, sum.as<float>(), square_sum.as<float>(), shape, vectors, scale.data(),
+                  shift.data(), nullptr);
+  } else {
+    norm_sums(numeric, device_x.data(), shape, room.partial(), vectors, scale.data(), shift.data(),
+              Sweep::ascending, nullptr);
+  }
+  check(cudaDeviceSynchronize());
+  const Values scales = scale.values(), shifts = shift.values();
+  double worst_mean = 0, worst = 0;  // in roundings of the largest x to fp16
+  Values error(channels);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = channel_of(i);
+    const double factor = gamma[c] * plain.inverse_std[c];
+    const double exact = (x[i] - plain.mean[c]) * factor + beta[c];
+    const double off = scales[c] * x[i] + shifts[c] - exact;
+    const double rounding =
+        0x1p-11 * factor * (std::abs(plain.mean[c]) + 4 * deviation(c) + std::abs(beta[c] / factor));
+    error[c] += off / static_cast<double>(rows) / rounding;
+    worst = std::max(worst, std::abs(off) / rounding);
+  }
+  for (const double each : error) { worst_mean = std::max(worst_mean, std::abs(each)); }
+  CAPTURE(worst, worst_mean);
+  CHECK(worst_mean < 1.1);  // the shift is rounded, and nothing else is left in all elements of a channel
+  CHECK(worst < 2.5);
+}
+
 TEST_CASE("normalization backward: gradients of gamma, beta and the input, and the shortcut's") {
   require_gpu();
   const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
