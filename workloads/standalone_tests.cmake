@@ -34,3 +34,10 @@ foreach(file kernels/kernels_gpu engine/cudnn_operations_gpu run/gpu_step run/cu
   target_link_libraries(workloads_cuda_${program}_test PRIVATE virtrain_gpu_tests)
 endforeach()
 target_sources(workloads_cuda_kernels_test PRIVATE ${cuda_tests}/kernels/norm_kernels_gpu_test.cpp)
+# Not every toolkit brings the driver's link stub, which only this one test needs.
+find_library(CUDA_DRIVER_STUB cuda HINTS ${CUDAToolkit_LIBRARY_DIR}/stubs NO_DEFAULT_PATH)
+if(CUDA_DRIVER_STUB)
+  set(stand_in ${CMAKE_BINARY_DIR}/driver-stand-in)
+  include(${cuda_tests}/engine/driver_stand_in.cmake)
+  add_dependencies(workloads_cuda_engine_test virtrain_driver_stand_in)
+endif()

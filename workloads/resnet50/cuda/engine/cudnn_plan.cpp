@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "common/error.h"
@@ -37,42 +38,82 @@ Cudnn::~Cudnn() {
   for (cudnnContext* const handle : handles_) { cudnnDestroy(handle); }
 }
 
-BuiltGraph Cudnn::build(const GraphSpec& spec, std::size_t thread) const {
+BuiltGraph Cudnn::build(const GraphSpec& spec, std::size_t thread, SumsAs sums) const {
   check_gpu("take the GPU", cudaSetDevice(gpu_));  // each thread begins with the first one
-  return {spec, handles_.at(thread)};
+  return {spec, handles_.at(thread), sums};
 }
 
-GraphPlan::GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted, std::int64_t most_bytes)
-    : graph_(std::move(graph)) {
-  for (const bool repeatable : {true, false}) {
-    if (wanted) { collect({wanted, most_bytes, repeatable}); }
-    if (candidates_.empty()) { collect({std::nullopt, most_bytes, repeatable}); }
-    if (candidates_.empty()) { collect_least(repeatable); }
-    if (!candidates_.empty()) { return; }
+namespace {
+
+/// Engines of a graph with reductions that are built: each takes a second or more to compile, and the
+/// heuristics name the best first.
+constexpr std::size_t most_compiled = 2;
+constexpr std::string_view of_reductions = "reductions ";
+
+}  // namespace
+
+GraphPlan::GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted, std::int64_t most_bytes) {
+  collect_from(std::move(graph), wanted, most_bytes);
+}
+
+GraphPlan::GraphPlan(const GraphSpec& spec, const Ask& ask, const std::optional<std::string>& wanted,
+                     std::int64_t most_bytes) {
+  const bool wants_reductions = wanted && wanted->starts_with(of_reductions);
+  if (wants_reductions && has_sums(spec.kind)) {
+    collect_from(ask(SumsAs::reductions), wanted, most_bytes);
+    if (candidates_.size() == 1 && candidates_.front().name == *wanted) { return; }
+    graphs_.clear();
+    candidates_.clear();
+  }
+  collect_from(ask(SumsAs::node), wanted, most_bytes);
+  const bool is_known = wanted && found() && candidates_.front().name == *wanted;
+  if (has_sums(spec.kind) && !is_known && (!found() || spec.kernel == 1)) {
+    collect_from(ask(SumsAs::reductions), std::nullopt, most_bytes);
   }
 }
 
-void GraphPlan::collect(const Terms& terms) {
+void GraphPlan::collect_from(BuiltGraph graph, const std::optional<std::string>& wanted,
+                             std::int64_t most_bytes) {
+  std::vector<Candidate> all;
+  for (const bool repeatable : {true, false}) {
+    if (wanted) { all = collect(graph, {wanted, most_bytes, repeatable}); }
+    if (all.empty()) { all = collect(graph, {std::nullopt, most_bytes, repeatable}); }
+    if (all.empty()) { all = least(graph, repeatable); }
+    if (!all.empty()) { break; }
+  }
+  for (Candidate& candidate : all) {
+    candidate.graph = graphs_.size();
+    candidates_.push_back(candidate);
+  }
+  graphs_.push_back(std::move(graph));
+}
+
+std::vector<GraphPlan::Candidate> GraphPlan::collect(BuiltGraph& graph, const Terms& terms) {
+  std::vector<Candidate> candidates;
   std::set<std::string> seen;  // the fallbacks name some of the heuristics' engines again
-  for (std::int64_t i = 0; i < graph_.offered(); ++i) {
-    const std::optional<std::string> name = graph_.name(i);
+  for (std::int64_t i = 0; i < graph.offered(); ++i) {
+    std::optional<std::string> name = graph.name(i);
+    if (name && graph.sums() == SumsAs::reductions) {
+      if (candidates.size() == most_compiled) { break; }
+      name->insert(0, of_reductions);
+    }
     if (!name || (terms.name && *name != *terms.name) || seen.contains(*name)) { continue; }
-    if (terms.repeatable && !graph_.is_repeatable(i)) { continue; }
-    if (!graph_.build(i)) { continue; }
-    const std::optional<std::int64_t> bytes = graph_.workspace_bytes(i);
+    if (terms.repeatable && !graph.is_repeatable(i)) { continue; }
+    if (!graph.build(i)) { continue; }
+    const std::optional<std::int64_t> bytes = graph.workspace_bytes(i);
     if (!bytes || *bytes > terms.most_bytes) { continue; }
     seen.insert(*name);
-    candidates_.push_back({i, *name, *bytes});
+    candidates.push_back({0, i, *name, *bytes});
   }
+  return candidates;
 }
 
-void GraphPlan::collect_least(bool repeatable) {
-  collect({std::nullopt, std::numeric_limits<std::int64_t>::max(), repeatable});
-  if (candidates_.empty()) { return; }
-  const auto least = std::min_element(
-      candidates_.begin(), candidates_.end(),
-      [](const Candidate& a, const Candidate& b) { return a.workspace_bytes < b.workspace_bytes; });
-  candidates_ = {Candidate(*least)};
+std::vector<GraphPlan::Candidate> GraphPlan::least(BuiltGraph& graph, bool repeatable) {
+  const auto all = collect(graph, {std::nullopt, std::numeric_limits<std::int64_t>::max(), repeatable});
+  if (all.empty()) { return all; }
+  return {*std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
+    return a.workspace_bytes < b.workspace_bytes;
+  })};
 }
 
 std::int64_t GraphPlan::workspace_bytes() const {
@@ -82,7 +123,8 @@ std::int64_t GraphPlan::workspace_bytes() const {
 }
 
 void GraphPlan::run_candidate(std::size_t index, const TensorPointers& tensors, void* workspace) const {
-  graph_.execute(candidates_[index].index, tensors, workspace);
+  const Candidate& candidate = candidates_[index];
+  graphs_[candidate.graph].execute(candidate.index, tensors, workspace);
 }
 
 }  // namespace virtrain::resnet50::cuda

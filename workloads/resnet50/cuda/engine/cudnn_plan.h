@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -41,14 +42,19 @@ class DeviceDescription {
   std::unique_ptr<Impl> impl_;
 };
 
+/// In which of cuDNN's terms a graph asks for the sums that a norm needs. Engines differ by it: nodes of
+/// their own are served by precompiled ones, for fp16 on some GPUs; reductions by those that cuDNN compiles
+/// at run time, for all types.
+enum class SumsAs { node, reductions };
+
 /// One GraphSpec in cuDNN's terms, with the plans that its heuristics name: the best first, then its
 /// fallbacks.
 class BuiltGraph {
  public:
   /// For the GPU of this handle, which must outlive the graph.
-  BuiltGraph(const GraphSpec& spec, cudnnContext* handle);
+  BuiltGraph(const GraphSpec& spec, cudnnContext* handle, SumsAs sums = SumsAs::node);
   /// For a GPU that need not be there.
-  BuiltGraph(const GraphSpec& spec, const DeviceDescription& device);
+  BuiltGraph(const GraphSpec& spec, const DeviceDescription& device, SumsAs sums = SumsAs::node);
   ~BuiltGraph();
   BuiltGraph(BuiltGraph&&) noexcept;
   BuiltGraph& operator=(BuiltGraph&&) noexcept;
@@ -58,11 +64,16 @@ class BuiltGraph {
   /// cuDNN's words for what it refused last.
   const std::string& refusal() const;
 
+  SumsAs sums() const;
+
   /// Properties of one plan, by its place; nothing or false where cuDNN refuses.
   std::optional<std::string> name(std::int64_t index);
   bool is_runtime_compiled(std::int64_t index) const;
   /// Equal inputs give equal bits.
   bool is_repeatable(std::int64_t index) const;
+  /// False for one that the type of number forbids.
+  bool is_selected(std::int64_t index) const;
+  /// Once: what has failed is not compiled again.
   bool build(std::int64_t index);
   std::optional<std::int64_t> workspace_bytes(std::int64_t index);
 
@@ -85,7 +96,7 @@ class Cudnn {
   Cudnn& operator=(const Cudnn&) = delete;
 
   std::size_t threads() const { return handles_.size(); }
-  BuiltGraph build(const GraphSpec& spec, std::size_t thread = 0) const;
+  BuiltGraph build(const GraphSpec& spec, std::size_t thread = 0, SumsAs sums = SumsAs::node) const;
 
  private:
   int gpu_ = 0;
@@ -106,9 +117,15 @@ class GraphPlan {
   GraphPlan(BuiltGraph graph, const std::optional<std::string>& wanted,
             std::int64_t most_bytes = most_workspace_bytes);
 
+  /// Asks in those terms in turn that cuDNN may have engines for: of a graph with sums as reductions as well,
+  /// where it has none otherwise, and of 1x1 convolutions, which bytes bind and not arithmetic.
+  using Ask = std::function<BuiltGraph(SumsAs)>;
+  GraphPlan(const GraphSpec& spec, const Ask& ask, const std::optional<std::string>& wanted,
+            std::int64_t most_bytes = most_workspace_bytes);
+
   /// False: cuDNN has no engine, in these words.
   bool found() const { return !candidates_.empty(); }
-  const std::string& refusal() const { return graph_.refusal(); }
+  const std::string& refusal() const { return graphs_.back().refusal(); }
 
   std::size_t candidates() const { return candidates_.size(); }
   /// The largest workspace of all candidates, until one is chosen.
@@ -117,13 +134,16 @@ class GraphPlan {
   const std::string& name_of(std::size_t index) const { return candidates_[index].name; }
   void choose(std::size_t index) { chosen_ = index; }
   const std::string& name() const { return name_of(chosen_); }
-  bool is_repeatable() const { return graph_.is_repeatable(candidates_[chosen_].index); }
+  bool is_repeatable() const {
+    return graphs_[candidates_[chosen_].graph].is_repeatable(candidates_[chosen_].index);
+  }
   void run(const TensorPointers& tensors, void* workspace) const {
     run_candidate(chosen_, tensors, workspace);
   }
 
  private:
   struct Candidate {
+    std::size_t graph = 0;
     std::int64_t index = 0;  ///< in cuDNN's list
     std::string name;
     std::int64_t workspace_bytes = 0;
@@ -134,10 +154,12 @@ class GraphPlan {
     std::int64_t most_bytes = 0;
     bool repeatable = true;  ///< false: any
   };
-  void collect(const Terms& terms);
-  void collect_least(bool repeatable);
+  /// Adds the candidates of the last graph.
+  void collect_from(BuiltGraph graph, const std::optional<std::string>& wanted, std::int64_t most_bytes);
+  static std::vector<Candidate> collect(BuiltGraph& graph, const Terms& terms);
+  static std::vector<Candidate> least(BuiltGraph& graph, bool repeatable);
 
-  BuiltGraph graph_;
+  std::vector<BuiltGraph> graphs_;
   std::vector<Candidate> candidates_;
   std::size_t chosen_ = 0;
 };

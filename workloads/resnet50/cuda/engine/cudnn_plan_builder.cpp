@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -47,7 +50,8 @@ Extents channels_last(const Extents& extents) {
 /// Builds the nodes of one GraphSpec.
 class GraphBuilder {
  public:
-  GraphBuilder(Graph& graph, const GraphSpec& spec) : graph_(graph), spec_(spec) {
+  GraphBuilder(Graph& graph, const GraphSpec& spec, SumsAs sums, std::set<TensorId>& ids)
+      : graph_(graph), spec_(spec), sums_(sums), ids_(ids) {
     graph.set_io_data_type(data_type(spec.numeric))
         .set_intermediate_data_type(fe::DataType_t::FLOAT)
         .set_compute_data_type(fe::DataType_t::FLOAT);
@@ -90,6 +94,7 @@ class GraphBuilder {
   Extents in_channel_extents() const { return {1, spec_.in_channels, 1, 1}; }
 
   TensorRef input(TensorId id, const Extents& extents) {
+    ids_.insert(id);
     return graph_.tensor(fe::graph::Tensor_attributes()
                              .set_uid(static_cast<std::int64_t>(id))
                              .set_dim(extents)
@@ -100,15 +105,25 @@ class GraphBuilder {
     tensor->set_data_type(type);
     return tensor;
   }
-  static void output(const TensorRef& tensor, TensorId id) {
+  void output(const TensorRef& tensor, TensorId id) {
+    ids_.insert(id);
     tensor->set_output(true).set_uid(static_cast<std::int64_t>(id));
   }
-  static void fp32_output(const TensorRef& tensor, TensorId id) {
+  void fp32_output(const TensorRef& tensor, TensorId id) {
     output(tensor, id);
     tensor->set_data_type(fe::DataType_t::FLOAT);
   }
   TensorRef pointwise(fe::PointwiseMode_t mode, const TensorRef& a, const TensorRef& b) {
     return graph_.pointwise(a, b, fe::graph::Pointwise_attributes().set_mode(mode));
+  }
+
+  /// The sum over batch and space, for each channel.
+  void reduce(const TensorRef& values, std::int64_t channels, TensorId id) {
+    const TensorRef sum =
+        graph_.reduction(values, fe::graph::Reduction_attributes().set_mode(fe::ReductionMode_t::ADD));
+    const Extents extents{1, channels, 1, 1};
+    sum->set_dim(extents).set_stride(channels_last(extents));
+    fp32_output(sum, id);
   }
 
   template <typename Attributes>
@@ -137,6 +152,11 @@ class GraphBuilder {
     output(y, TensorId::y);
     y->set_data_type(data_type(spec_.numeric));
     if (!statistics) { return; }
+    if (sums_ == SumsAs::reductions) {
+      reduce(y, spec_.out_channels, TensorId::sum);
+      reduce(pointwise(fe::PointwiseMode_t::MUL, y, y), spec_.out_channels, TensorId::square_sum);
+      return;
+    }
     const auto [sum, square_sum] = graph_.genstats(y, fe::graph::Genstats_attributes());
     fp32_output(sum, TensorId::sum);
     fp32_output(square_sum, TensorId::square_sum);
@@ -181,14 +201,14 @@ class GraphBuilder {
   struct Norm {
     NormIds ids;
     TensorRef x, mean, inverse_std, scale;
-    TensorRef out = nullptr;
+    TensorRef standard = nullptr, out = nullptr;
   };
   Norm normalized(const NormIds& ids) {
     const auto vector = [this](TensorId id) { return vector_input(id, fe::DataType_t::FLOAT); };
     Norm norm{ids, input(ids.x, in_extents()), vector(ids.mean), vector(ids.inverse_std), vector(ids.scale)};
     const TensorRef centered = pointwise(fe::PointwiseMode_t::SUB, norm.x, norm.mean);
-    const TensorRef standard = pointwise(fe::PointwiseMode_t::MUL, centered, norm.inverse_std);
-    const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, standard, norm.scale);
+    norm.standard = pointwise(fe::PointwiseMode_t::MUL, centered, norm.inverse_std);
+    const TensorRef scaled = pointwise(fe::PointwiseMode_t::MUL, norm.standard, norm.scale);
     norm.out = pointwise(fe::PointwiseMode_t::ADD, scaled, vector(ids.shift));
     return norm;
   }
@@ -199,6 +219,12 @@ class GraphBuilder {
     const TensorRef passed = pointwise(fe::PointwiseMode_t::RELU_BWD, gradient, before);
     output(passed, TensorId::dx);
     for (const Norm& norm : norms) {
+      if (sums_ == SumsAs::reductions) {
+        reduce(passed, spec_.in_channels, norm.ids.shift_grad);
+        reduce(pointwise(fe::PointwiseMode_t::MUL, passed, norm.standard), spec_.in_channels,
+               norm.ids.scale_grad);
+        continue;
+      }
       const auto [scale_grad, shift_grad, factor_dy, factor_x, constant] = graph_.dbn_weight(
           passed, norm.x, norm.mean, norm.inverse_std, norm.scale, fe::graph::DBN_weight_attributes());
       fp32_output(scale_grad, norm.ids.scale_grad);
@@ -236,6 +262,8 @@ class GraphBuilder {
 
   Graph& graph_;
   const GraphSpec& spec_;
+  SumsAs sums_;
+  std::set<TensorId>& ids_;  ///< of all its tensors
 };
 
 /// cuDNN-frontend's words, with the library's own where it has more to say.
@@ -265,11 +293,24 @@ DeviceDescription::~DeviceDescription() = default;
 DeviceDescription::DeviceDescription(DeviceDescription&&) noexcept = default;
 DeviceDescription& DeviceDescription::operator=(DeviceDescription&&) noexcept = default;
 
+namespace {
+
+using Note = fe::NumericalNote_t;
+/// Strict fp32 must not be rounded to tf32 on the way into the tensor cores, nor lose digits in transforms;
+/// those of Winograd's smallest tiles lose next to none.
+constexpr std::array lossy{Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT, Note::WINOGRAD_TILE_6x6,
+                           Note::WINOGRAD_TILE_13x13};
+
+}  // namespace
+
 struct BuiltGraph::Impl {
   cudnnHandle_t handle = nullptr;  ///< null for a GPU that is only described
   GraphSpec spec;
+  SumsAs sums = SumsAs::node;
+  std::set<TensorId> ids;
   Graph graph;
   std::int64_t offered = 0;
+  std::map<std::int64_t, bool> is_built;  ///< of the plans that were tried
   std::string refusal;
 
   bool accepts(const fe::error_t& error) {
@@ -278,31 +319,28 @@ struct BuiltGraph::Impl {
   }
 
   void ask_for_plans() {
-    GraphBuilder(graph, spec).build();
+    GraphBuilder(graph, spec, sums, ids).build();
     if (!accepts(graph.validate()) ||
         !accepts(handle ? graph.build_operation_graph(handle) : graph.build_operation_graph()) ||
         !accepts(graph.create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK}))) {
       return;
     }
-    // Strict fp32 must not be rounded to tf32 on the way into the tensor cores, nor lose digits in
-    // transforms; those of Winograd's smallest tiles lose next to none.
-    if (spec.numeric == Numeric::fp32) {
-      using Note = fe::NumericalNote_t;
-      graph.deselect_numeric_notes({Note::TENSOR_CORE, Note::DOWN_CONVERT_INPUTS, Note::FFT,
-                                    Note::WINOGRAD_TILE_6x6, Note::WINOGRAD_TILE_13x13});
-    }
+    if (spec.numeric == Numeric::fp32) { graph.deselect_numeric_notes({lossy.begin(), lossy.end()}); }
     offered = graph.get_execution_plan_count();
   }
 };
 
-BuiltGraph::BuiltGraph(const GraphSpec& spec, cudnnContext* handle) : impl_(std::make_unique<Impl>()) {
+BuiltGraph::BuiltGraph(const GraphSpec& spec, cudnnContext* handle, SumsAs sums)
+    : impl_(std::make_unique<Impl>()) {
   impl_->handle = handle;
   impl_->spec = spec;
+  impl_->sums = sums;
   impl_->ask_for_plans();
 }
-BuiltGraph::BuiltGraph(const GraphSpec& spec, const DeviceDescription& device)
+BuiltGraph::BuiltGraph(const GraphSpec& spec, const DeviceDescription& device, SumsAs sums)
     : impl_(std::make_unique<Impl>()) {
   impl_->spec = spec;
+  impl_->sums = sums;
   impl_->graph.set_device_properties(device.impl_->properties);
   impl_->ask_for_plans();
 }
@@ -316,6 +354,10 @@ std::int64_t BuiltGraph::offered() const {
 
 const std::string& BuiltGraph::refusal() const {
   return impl_->refusal;
+}
+
+SumsAs BuiltGraph::sums() const {
+  return impl_->sums;
 }
 
 std::optional<std::string> BuiltGraph::name(std::int64_t index) {
@@ -334,9 +376,18 @@ bool BuiltGraph::is_repeatable(std::int64_t index) const {
   return !impl_->graph.has_note(index, fe::NumericalNote_t::NONDETERMINISTIC);
 }
 
+bool BuiltGraph::is_selected(std::int64_t index) const {
+  return impl_->spec.numeric != Numeric::fp32 || std::none_of(lossy.begin(), lossy.end(), [&](Note note) {
+           return impl_->graph.has_note(index, note);
+         });
+}
+
 bool BuiltGraph::build(std::int64_t index) {
-  return impl_->accepts(impl_->handle ? impl_->graph.build_plan_at_index(impl_->handle, index)
-                                      : impl_->graph.build_plan_at_index(index));
+  const auto known = impl_->is_built.find(index);
+  if (known != impl_->is_built.end()) { return known->second; }
+  return impl_->is_built[index] =
+             impl_->accepts(impl_->handle ? impl_->graph.build_plan_at_index(impl_->handle, index)
+                                          : impl_->graph.build_plan_at_index(index));
 }
 
 std::optional<std::int64_t> BuiltGraph::workspace_bytes(std::int64_t index) {
@@ -347,7 +398,9 @@ std::optional<std::int64_t> BuiltGraph::workspace_bytes(std::int64_t index) {
 
 void BuiltGraph::execute(std::int64_t index, const TensorPointers& tensors, void* workspace) const {
   std::unordered_map<std::int64_t, void*> pack;
-  for (const auto& [id, pointer] : tensors) { pack.emplace(static_cast<std::int64_t>(id), pointer); }
+  for (const auto& [id, pointer] : tensors) {  // reductions give no factors
+    if (impl_->ids.contains(id)) { pack.emplace(static_cast<std::int64_t>(id), pointer); }
+  }
   const fe::error_t error = impl_->graph.execute_plan_at_index(impl_->handle, pack, workspace, index);
   if (error.is_bad()) { throw Error("run " + to_string(impl_->spec), ErrorCode::io, words(error)); }
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -75,17 +77,53 @@ class Stopwatch {
   std::deque<GpuEvent> marks_;  // they cannot be moved
 };
 
+/// An operation's sums, which an engine must write whatever was there.
+using Sums = std::vector<std::pair<void*, std::size_t>>;
+
+/// Whether one of them is no number.
+bool has_nan(const Sums& sums, CUstream_st* stream) {
+  for (const auto& [memory, count] : sums) {
+    std::vector<float> values(count);
+    check_gpu("read sums",
+              cudaMemcpyAsync(values.data(), memory, count * sizeof(float), cudaMemcpyDeviceToHost, stream));
+    check_gpu("read sums", cudaStreamSynchronize(stream));
+    if (std::any_of(values.begin(), values.end(), [](float value) { return std::isnan(value); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Throws where the engine adds to what it finds: sums that begin as NaN stay so, those that begin as zero do
+/// not.
+void require_fresh_sums(const std::string& engine, const std::function<void()>& run, const Sums& sums,
+                        CUstream_st* stream) {
+  const auto has_nan_after = [&](int byte) {
+    for (const auto& [memory, count] : sums) {
+      check_gpu("fill sums", cudaMemsetAsync(memory, byte, count * sizeof(float), stream));
+    }
+    run();
+    return has_nan(sums, stream);
+  };
+  constexpr int nan_byte = 0xff;
+  if (has_nan_after(nan_byte) && !has_nan_after(0)) {
+    throw Error(engine, ErrorCode::host_unable, "it adds its sums to what was there before");
+  }
+}
+
 /// An engine that cuDNN offers may still refuse to run: then the next one. A GPU that has faulted may say so
 /// as cuDNN's refusal first, and what it names is not the engine.
-void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPointers& tensors, void* workspace,
-                    CUstream_st* stream) {
+void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPointers& tensors,
+                    const Sums& sums, void* workspace, CUstream_st* stream) {
   const Stopwatch stopwatch(stream);
   std::optional<double> best;
   std::optional<Error> refusal;
   for (std::size_t i = 0; i < plan.candidates(); ++i) {
     const std::string operation = "time " + plan.name_of(i) + " of " + graph;
+    const auto run = [&] { plan.run_candidate(i, tensors, workspace); };
     try {
-      const double seconds = stopwatch.seconds_of([&] { plan.run_candidate(i, tensors, workspace); }, best);
+      require_fresh_sums(operation, run, sums, stream);
+      const double seconds = stopwatch.seconds_of(run, best);
       if (best && seconds >= *best) { continue; }
       best = seconds;
       plan.choose(i);
@@ -99,12 +137,27 @@ void choose_fastest(GraphPlan& plan, const std::string& graph, const TensorPoint
   if (!best) { throw Error(*refusal); }
 }
 
+Sums sums_of(const RunGraph& run, const StepProgram& program, const TensorPointers& tensors) {
+  Sums sums;
+  if (!has_sums(run.spec.kind)) { return sums; }
+  for (const auto& [id, tensor] : run.tensors) {
+    if (is_sum(id)) { sums.emplace_back(tensors.at(id), static_cast<std::size_t>(program.at(tensor).count)); }
+  }
+  return sums;
+}
+
 }  // namespace
 
-GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
-                   const PlanCache& cache, const Progress& progress)
-    : has_room_(most_bytes >= most_workspace_bytes) {
-  const std::vector<GraphSpec> specs = graphs_of(program);
+void GraphSet::build(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes,
+                     const PlanCache& cache, const Progress& progress) {
+  has_room_ = most_bytes >= most_workspace_bytes;
+  const std::vector<GraphSpec> needed = graphs_of(program);
+  std::erase_if(plans_, [&](const auto& plan) {
+    return std::find(needed.begin(), needed.end(), plan.first) == needed.end();
+  });
+  std::vector<GraphSpec> specs;
+  std::copy_if(needed.begin(), needed.end(), std::back_inserter(specs),
+               [&](const GraphSpec& spec) { return !plans_.contains(spec) && !refused_.contains(spec); });
   std::vector<std::optional<GraphPlan>> plans(specs.size());
   std::mutex telling;
   in_threads(specs.size(), cudnn.threads(), [&](std::size_t i, std::size_t thread) {
@@ -112,15 +165,31 @@ GraphSet::GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t 
       const std::lock_guard lock(telling);
       progress("build cuDNN's engines for " + to_string(specs[i]));
     }
-    plans[i].emplace(cudnn.build(specs[i], thread), cache.find(to_string(specs[i])), most_bytes);
+    plans[i].emplace(
+        specs[i], [&](SumsAs sums) { return cudnn.build(specs[i], thread, sums); },
+        cache.find(to_string(specs[i])), most_bytes);
   });
   for (std::size_t i = 0; i < specs.size(); ++i) {
-    if (!plans[i]->found()) {
-      refusal_ = to_string(specs[i]) + ": " + plans[i]->refusal();
-      return;
+    if (plans[i]->found()) {
+      plans_.emplace(specs[i], std::move(*plans[i]));
+    } else {
+      refused_.emplace(specs[i], plans[i]->refusal());
     }
-    plans_.emplace(specs[i], std::move(*plans[i]));
   }
+}
+
+std::vector<GraphSpec> GraphSet::refused() const {
+  std::vector<GraphSpec> specs;
+  for (const auto& [spec, words] : refused_) { specs.push_back(spec); }
+  return specs;
+}
+
+std::string GraphSet::refusal(const StepProgram& program) const {
+  for (const GraphSpec& spec : graphs_of(program)) {
+    const auto refused = refused_.find(spec);
+    if (refused != refused_.end()) { return to_string(spec) + ": " + refused->second; }
+  }
+  return "";
 }
 
 std::int64_t GraphSet::workspace_bytes() const {
@@ -135,8 +204,9 @@ bool GraphSet::is_repeatable() const {
   });
 }
 
-void GraphSet::tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
+bool GraphSet::tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
                     PlanCache& cache, const Progress& progress) {
+  bool all_run = true;
   std::set<GraphSpec> seen;
   for (const Operation& operation : program.micro_batch) {
     const std::optional<RunGraph>& run = operation.graph;
@@ -145,11 +215,20 @@ void GraphSet::tune(const StepProgram& program, const Prepare& prepare, void* wo
     progress("time cuDNN's engines for " + graph);
     GraphPlan& plan = plans_.at(run->spec);
     if (plan.candidates() > 1) {
-      choose_fastest(plan, graph, prepare(*run), workspace, stream);
+      try {
+        const TensorPointers tensors = prepare(*run);
+        choose_fastest(plan, graph, tensors, sums_of(*run, program, tensors), workspace, stream);
+      } catch (const GpuFault&) { throw; } catch (const Error& error) {
+        refused_.emplace(run->spec, error.what());
+        plans_.erase(run->spec);
+        all_run = false;
+        continue;
+      }
       ++timed_;
     }
     if (has_room_ || !cache.find(graph)) { cache.set(graph, plan.name()); }
   }
+  return all_run;
 }
 
 StreamCapture::StreamCapture(CUstream_st* stream) : stream_(stream) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "workloads/resnet50/cuda/engine/cudnn_plan.h"
 #include "workloads/resnet50/cuda/engine/plan_cache.h"
@@ -36,21 +37,24 @@ using Progress = std::function<void(const std::string& doing)>;
 /// The graphs of a program with their engines on this GPU.
 class GraphSet {
  public:
-  /// Asks cuDNN for each graph, on all cores: it compiles some engines for up to a second each. What the
-  /// cache knows is taken from there. Engines that want more workspace than `most_bytes` only where there are
-  /// no others.
-  GraphSet(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes, const PlanCache& cache,
-           const Progress& progress);
+  /// Asks cuDNN for each graph that is not there yet, on all cores: it compiles some engines for up to a
+  /// second each. What the cache knows is taken from there. Engines that want more workspace than
+  /// `most_bytes` only where there are no others. Graphs that the program does not need go.
+  void build(const Cudnn& cudnn, const StepProgram& program, std::int64_t most_bytes, const PlanCache& cache,
+             const Progress& progress);
 
-  /// The first graph that cuDNN has no engine for, with its words; empty if it has all.
-  const std::string& refusal() const { return refusal_; }
+  /// All graphs for which cuDNN had no engine that runs, of any program so far.
+  std::vector<GraphSpec> refused() const;
+  /// The first of this program's, with cuDNN's words; empty if all are there.
+  std::string refusal(const StepProgram& program) const;
   std::int64_t workspace_bytes() const;
 
   /// Times the candidates of each graph where its tensors lie, keeps the fastest, here and in the cache; what
-  /// was found there with more room stays. `prepare` fills the tensors, anew for each graph (what the one
+  /// was found there with more room stays. Returns false where one has no engine that runs: it is refused
+  /// then. `prepare` fills the tensors, anew for each graph (what the one
   /// before has written may be infinite), and says where they are.
   using Prepare = std::function<TensorPointers(const RunGraph&)>;
-  void tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
+  bool tune(const StepProgram& program, const Prepare& prepare, void* workspace, CUstream_st* stream,
             PlanCache& cache, const Progress& progress);
 
   void run(const RunGraph& graph, const TensorPointers& tensors, void* workspace) const {
@@ -65,7 +69,7 @@ class GraphSet {
 
  private:
   std::map<GraphSpec, GraphPlan> plans_;
-  std::string refusal_;
+  std::map<GraphSpec, std::string> refused_;
   std::size_t timed_ = 0;
   bool has_room_ = true;  ///< for all workspaces that are worth it
 };

@@ -42,9 +42,9 @@ PlanCache::PlanCache(std::filesystem::path file, std::string machine)
     : file_(std::move(file)), machine_(std::move(machine)) {
   if (file_.empty()) { return; }
   const nlohmann::json machines = read_machines(file_);
-  for (const auto& [machine, engines] : machines.items()) {
-    if (machine == machine_) { add_engines(engines, engines_); }
-    if (machine != machine_ && kind_of(machine) == kind_of(machine_)) { add_engines(engines, alike_); }
+  for (const auto& [other, engines] : machines.items()) {
+    if (other == machine_) { add_engines(engines, engines_); }
+    if (other != machine_ && kind_of(other) == kind_of(machine_)) { add_engines(engines, alike_); }
   }
 }
 

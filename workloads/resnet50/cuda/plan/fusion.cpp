@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <utility>
 
 #include "common/text/text.h"
 #include "workloads/common/cuda/gpu_errors.h"
@@ -11,8 +13,8 @@
 namespace virtrain::resnet50::cuda {
 namespace {
 
-constexpr std::array kinds_in_order{FusionKind::addition, FusionKind::mask, FusionKind::statistics,
-                                    FusionKind::norm, FusionKind::tail};
+constexpr std::array kinds_in_order{FusionKind::addition,      FusionKind::mask, FusionKind::statistics,
+                                    FusionKind::norm_gradient, FusionKind::norm, FusionKind::tail};
 constexpr std::array levels{Fusion::none, Fusion::addition, Fusion::statistics, Fusion::full};
 constexpr const char* separator = "; ";
 
@@ -34,6 +36,7 @@ std::set<std::string> sites_of(const Model& model, FusionKind kind) {
         for (const Unit& unit : block.units) { add(unit); }
         if (block.shortcut) { add(*block.shortcut); }
         break;
+      case FusionKind::norm_gradient:
       case FusionKind::norm:
         for (std::size_t i = 1; i < block.units.size(); ++i) { add(block.units[i]); }
         break;
@@ -81,13 +84,22 @@ std::size_t kinds_of(Fusion level) {
   return kinds;
 }
 
-FusionMix first_kinds(const Model& model, std::size_t kinds) {
+FusionMix first_kinds(const Model& model, std::size_t kinds, Numeric numeric) {
   FusionMix mix;
   if (kinds > 0) { mix.level = level_of(kinds_in_order.at(kinds - 1)); }
-  for (std::size_t k = kinds; k < kinds_of(mix.level); ++k) {
+  for (std::size_t k = 0; k < kinds_of(mix.level); ++k) {
+    if (k < kinds && is_offered(kinds_in_order.at(k), numeric)) { continue; }
     mix.unfused.merge(sites_of(model, kinds_in_order.at(k)));
   }
   return mix;
+}
+
+bool leave_apart(StepSettings& settings, const std::vector<GraphSpec>& refused) {
+  bool changed = false;
+  for (const GraphSpec& spec : refused) {
+    if (const auto site = fusion_site(spec)) { changed = settings.unfused.insert(*site).second || changed; }
+  }
+  return changed;
 }
 
 std::set<std::string> slower_fused(const Model& model, const std::vector<SiteSeconds>& times) {
@@ -137,14 +149,16 @@ FusionRule fusion_rule(const std::string& wanted) {
 }
 
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability) {
-  const Fusion highest = highest_fusion(numeric, compute_capability);
+  const Fusion widest = widest_fusion(numeric, compute_capability);
   if (const std::optional<Fusion> fusion = fusion_named(wanted)) {
-    if (*fusion <= highest) { return {*fusion}; }
-    throw Error("parse flags", ErrorCode::usage,
-                fmt::format("--fusion {}: for {} on compute capability {}.{} cuDNN has no more than {}",
-                            wanted, to_string(numeric), compute_capability / 10, compute_capability % 10,
-                            to_string(highest)));
+    if (*fusion <= widest) { return {*fusion}; }
+    throw Error(
+        "parse flags", ErrorCode::usage,
+        fmt::format("--fusion {}: for {} on compute capability {}.{} cuDNN has no more than {}", wanted,
+                    to_string(numeric), compute_capability / 10, compute_capability % 10, to_string(widest)));
   }
+  const bool timed = fusion_rule(wanted) == FusionRule::fastest;
+  const Fusion highest = timed ? widest : highest_fusion(numeric, compute_capability);
   std::vector<Fusion> candidates;
   for (const Fusion fusion : highest_first) {
     if (fusion <= highest) { candidates.push_back(fusion); }
@@ -152,31 +166,78 @@ std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric
   return candidates;
 }
 
-FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidates,
-                           const std::optional<Fusion>& remembered,
-                           const std::function<double(Fusion)>& step_seconds) {
-  if (candidates.size() == 1) { return {candidates.front(), {}, false}; }
-  if (rule != FusionRule::highest && remembered &&
-      std::find(candidates.begin(), candidates.end(), *remembered) != candidates.end()) {
-    return {*remembered, {}, true};
+namespace {
+
+/// Times by number of kinds that are fused at all shapes, as first_kinds counts them.
+using TimesByKinds = std::map<std::size_t, TimedMix>;
+
+/// Leaves each shape apart that was slower fused, if that makes the step faster. A uniform level is the step
+/// with so many kinds, so it is not built again.
+void mix_shapes(const Model& model, Numeric numeric, FusionChoice& choice, double best, TimesByKinds times,
+                const TimeMix& time) {
+  const std::size_t kinds = times.rbegin()->first;
+  try {
+    std::vector<SiteSeconds> sites;
+    for (std::size_t k = 0; k <= kinds; ++k) {
+      const FusionMix mix = first_kinds(model, k, numeric);
+      if (!times.contains(k)) {
+        const bool is_new = k == 0 || mix != first_kinds(model, k - 1, numeric);
+        times[k] = is_new ? time(mix, TimingOf::operations) : times[k - 1];
+      }
+      sites.push_back(times[k].sites);
+    }
+    FusionMix mix = first_kinds(model, kinds, numeric);
+    const std::set<std::string> slower = slower_fused(model, sites);
+    if (slower.empty()) { return; }
+    mix.unfused.insert(slower.begin(), slower.end());
+    const TimedMix timed = time(mix, TimingOf::step);
+    if (timed.step_seconds >= best) { return; }
+    choice.fusion = mix.level;
+    choice.unfused = timed.unfused;
+  } catch (const GpuFault&) { throw; } catch (const Error&) {
+    return;  // the uniform levels have run
+  }
+}
+
+}  // namespace
+
+FusionChoice choose_fusion(const Model& model, const FusionRequest& request, const TimeMix& time) {
+  const auto& [rule, candidates, numeric, remembered] = request;
+  const auto uniform = [&, numeric = numeric](Fusion level) {
+    return first_kinds(model, kinds_of(level), numeric);
+  };
+  if (candidates.size() == 1) { return {candidates.front(), {}, false, uniform(candidates.front()).unfused}; }
+  // The fastest choice of such a machine is possible here.
+  const auto is_possible = [&, rule = rule, &candidates = candidates](Fusion level) {
+    return rule == FusionRule::remembered ||
+           std::find(candidates.begin(), candidates.end(), level) != candidates.end();
+  };
+  if (rule != FusionRule::highest && remembered && is_possible(remembered->level)) {
+    return {remembered->level, {}, true, remembered->unfused};
   }
   FusionChoice choice;
   std::optional<double> best;
   std::optional<Error> of_flag;
+  TimesByKinds times;
   for (const Fusion fusion : candidates) {
     try {
-      const double seconds = step_seconds(fusion);
+      TimedMix timed = time(uniform(fusion), rule == FusionRule::fastest ? TimingOf::both : TimingOf::step);
+      const double seconds = timed.step_seconds;
       choice.tried.push_back({fusion, seconds, ""});
-      if (best && seconds >= *best) { continue; }
-      best = seconds;
-      choice.fusion = fusion;
-      if (rule != FusionRule::fastest) { break; }
+      if (!best || seconds < *best) {
+        best = seconds;
+        choice.fusion = fusion;
+        choice.unfused = timed.unfused;
+      }
+      times[kinds_of(fusion)] = std::move(timed);
+      if (rule != FusionRule::fastest) { return choice; }
     } catch (const GpuFault&) { throw; } catch (const Error& error) {
       choice.tried.push_back({fusion, std::nullopt, error.what()});
       if (!of_flag && error.code() == ErrorCode::usage) { of_flag = error; }
     }
   }
   if (!best) { throw Error(all_refused(choice.tried, of_flag)); }
+  mix_shapes(model, numeric, choice, *best, std::move(times), time);
   return choice;
 }
 

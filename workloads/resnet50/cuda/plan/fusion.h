@@ -33,22 +33,26 @@ std::optional<FusionMix> parse_fusion_mix(const std::string& text);
 /// for no others.
 std::string to_words(const FusionMix& mix);
 
-/// Kinds that a level fuses: 0, 2, 3 or 5, in the order in which they are added.
+/// Kinds that a level fuses: 0, 2, 3 or 6, in the order in which they are added.
 std::size_t kinds_of(Fusion level);
-/// The first so many kinds fused, each at all shapes.
-FusionMix first_kinds(const Model& model, std::size_t kinds);
+/// The first so many kinds fused, each at all shapes, but for those that cuDNN does not offer for this type.
+FusionMix first_kinds(const Model& model, std::size_t kinds, Numeric numeric);
+
+/// Leaves the shapes apart whose graphs cuDNN has refused. Returns false where that changes nothing.
+bool leave_apart(StepSettings& settings, const std::vector<GraphSpec>& refused);
 
 /// Seconds of all operations that depend on a choice, by site.
 using SiteSeconds = std::map<std::string, double>;
 
-/// The sites that took longer fused. times[k] is of first_kinds(model, k), k from 0 on.
+/// The sites that took longer fused. times[k] is of first_kinds(model, k, …), k from 0 on.
 std::set<std::string> slower_fused(const Model& model, const std::vector<SiteSeconds>& times);
 
 // Which level of fusion a run takes. The highest is not always the fastest: an engine that does more may do
 // it slower.
 
 /// The levels that a run may take, highest first. `wanted` is the flag --fusion: a level's name, or a rule
-/// for choosing among all that cuDNN has on this GPU. Throws Error(usage) for a level that this type of
+/// for choosing: "auto" among all that cuDNN has on this GPU, the others among what needs no timing to be
+/// worth it (highest_fusion). Throws Error(usage) for a level that this type of
 /// number does not have there.
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability);
 
@@ -74,14 +78,30 @@ struct FusionChoice {
   std::set<std::string> unfused = {};  ///< shapes that are left apart (FusionMix)
 };
 
+/// Seconds of one way to fuse.
+struct TimedMix {
+  double step_seconds = 0;
+  SiteSeconds sites = {};              ///< where they were wanted
+  std::set<std::string> unfused = {};  ///< at least the mix's, and shapes for which cuDNN has no engine
+};
+/// The things to time: the step as it is run, its operations one by one, or both.
+enum class TimingOf { step, operations, both };
+/// Builds a step, times it, and frees all that it took before the next one is built.
+using TimeMix = std::function<TimedMix(const FusionMix&, TimingOf)>;
+
+struct FusionRequest {
+  FusionRule rule = FusionRule::fastest;
+  std::vector<Fusion> candidates;  ///< highest first
+  Numeric numeric = Numeric::fp16;
+  std::optional<FusionMix> remembered = {};
+};
+
 /// The only candidate; unless by `highest` the remembered one; else by `fastest` the fastest, by the others
-/// the first that runs.
-/// `step_seconds` times a level; where it throws Error that level is passed over, but a GpuFault ends it all.
-/// If all of them are: the first refusal that names a flag (a batch too large), else Error(host_unable) with
-/// all of their words.
-FusionChoice choose_fusion(FusionRule rule, const std::vector<Fusion>& candidates,
-                           const std::optional<Fusion>& remembered,
-                           const std::function<double(Fusion)>& step_seconds);
+/// the first that runs. By `fastest` each shape is then left apart that was slower fused, if that makes the
+/// step faster. Where `time` throws Error that level is passed over, but a GpuFault ends it all. If all of
+/// them are: the first refusal that names a flag (a batch too large), else Error(host_unable) with all of
+/// their words.
+FusionChoice choose_fusion(const Model& model, const FusionRequest& request, const TimeMix& time);
 
 /// The level of that name ("full").
 std::optional<Fusion> fusion_named(const std::string& name);

@@ -31,6 +31,37 @@ std::string fusion_site(FusionKind kind, const Convolution& c) {
                      c.in_size, c.kernel, c.stride);
 }
 
+std::optional<FusionKind> kind_of(GraphKind kind) {
+  switch (kind) {
+    case GraphKind::convolution:
+    case GraphKind::backward_data:
+    case GraphKind::backward_weights:
+      break;
+    case GraphKind::convolution_statistics:
+      return FusionKind::statistics;
+    case GraphKind::norm_convolution_statistics:
+    case GraphKind::norm_backward_weights:
+      return FusionKind::norm;
+    case GraphKind::backward_data_norm:
+      return FusionKind::norm_gradient;
+    case GraphKind::backward_data_add:
+      return FusionKind::addition;
+    case GraphKind::backward_data_add_mask:
+      return FusionKind::mask;
+    case GraphKind::backward_data_tail:
+    case GraphKind::backward_data_tail_norm:
+      return FusionKind::tail;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> fusion_site(const GraphSpec& spec) {
+  const auto kind = kind_of(spec.kind);
+  if (!kind) { return std::nullopt; }
+  return fmt::format("{} {}->{} {}x{} k{} s{}", to_string(*kind), spec.in_channels, spec.out_channels,
+                     spec.in_size, spec.in_size, spec.kernel, spec.stride);
+}
+
 std::string to_string(const GraphSpec& spec) {
   return fmt::format("{} {} n{} {}->{} {}x{} k{} s{}", to_string(spec.kind), to_string(spec.numeric),
                      spec.batch, spec.in_channels, spec.out_channels, spec.in_size, spec.in_size, spec.kernel,
@@ -52,6 +83,18 @@ Fusion highest_fusion(Numeric numeric, int compute_capability) {
   }
 }
 
+Fusion widest_fusion(Numeric numeric, int compute_capability) {
+  const Fusion highest = highest_fusion(numeric, compute_capability);
+  // Strict fp32 must not use tensor cores, and without them nothing with sums compiles. Of 8.9 the manual
+  // says nothing, as above.
+  const bool left_out = numeric == Numeric::fp32 || (numeric == Numeric::fp16 && compute_capability == 89);
+  return compute_capability < 80 || left_out ? highest : Fusion::full;
+}
+
+bool is_offered(FusionKind kind, Numeric numeric) {
+  return kind != FusionKind::norm || numeric == Numeric::fp16 || numeric == Numeric::fp32;
+}
+
 GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Convolution& c) {
   const int in_channels = std::max(c.in_channels, padded_image_channels);
   return {kind, numeric, batch, in_channels, c.out_channels, c.in_size, c.kernel, c.stride, c.padding};
@@ -66,6 +109,13 @@ bool has_sums(GraphKind kind) {
   static constexpr std::array summing{convolution_statistics, norm_convolution_statistics, backward_data_tail,
                                       backward_data_tail_norm, backward_data_norm};
   return std::find(summing.begin(), summing.end(), kind) != summing.end();
+}
+
+bool is_sum(TensorId id) {
+  using enum TensorId;
+  static constexpr std::array sums{sum,        square_sum,          scale_grad,
+                                   shift_grad, shortcut_scale_grad, shortcut_shift_grad};
+  return std::find(sums.begin(), sums.end(), id) != sums.end();
 }
 
 bool is_output(TensorId id) {

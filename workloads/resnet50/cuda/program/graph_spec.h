@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "common/enum_text.h"
@@ -71,6 +72,9 @@ const char* pass_of(GraphKind kind);
 /// note: on an H200 no two steps at `statistics` gave the same bits.
 bool has_sums(GraphKind kind);
 
+/// Whether a tensor has sums over batch and space that a graph writes.
+bool is_sum(TensorId id);
+
 /// Whether a graph writes the tensor; it reads the others.
 bool is_output(TensorId id);
 
@@ -107,23 +111,36 @@ VIRTRAIN_DESCRIBE_ENUM(Fusion, none, addition, statistics, full)
 
 /// Fusions that a level decides on anew for each shape of convolution.
 enum class FusionKind {
-  addition,    ///< the gradient of a block's input: graph and addition in one
-  mask,        ///< ... and the ReLU's mask of the block before
-  statistics,  ///< forward with sums
-  norm,        ///< reads raw outputs in all three directions
-  tail,        ///< addition, mask and the norm's backward sums in one
+  addition,       ///< the gradient of a block's input: graph and addition in one
+  mask,           ///< ... and the ReLU's mask of the block before
+  statistics,     ///< forward with sums
+  norm_gradient,  ///< inside a block: the ReLU's gradient and the norm's backward sums
+  norm,           ///< reads raw outputs forward and for the weights' gradient; needs norm_gradient
+  tail,           ///< addition, mask and the norm's backward sums in one
 };
-VIRTRAIN_DESCRIBE_ENUM(FusionKind, addition, mask, statistics, norm, tail)
+VIRTRAIN_DESCRIBE_ENUM(FusionKind, addition, mask, statistics, norm_gradient, norm, tail)
 
 /// The lowest level that fuses it.
 Fusion level_of(FusionKind kind);
 /// "statistics 64->256 56x56 k1 s1": one choice, whose alternatives are timed against each other.
 std::string fusion_site(FusionKind kind, const Convolution& convolution);
 
-/// The highest level whose graphs cuDNN 9 has for this type on this compute capability. Its engines with sums
-/// exist for fp16 only, on Ampere and Hopper all of them, on data-centre Blackwell those that only write
-/// sums.
+/// The kind of fusion that needs this graph; none needs a plain one.
+std::optional<FusionKind> kind_of(GraphKind kind);
+/// The choice without which a step does not need this graph.
+std::optional<std::string> fusion_site(const GraphSpec& spec);
+
+/// The highest level all of whose graphs cuDNN 9 has precompiled, or compiles without sums, for this type on
+/// this compute capability. Precompiled engines with sums exist for fp16 only, on Ampere and Hopper all of
+/// them, on data-centre Blackwell those that only write sums.
 Fusion highest_fusion(Numeric numeric, int compute_capability);
+/// The highest level for which cuDNN has any engines: it also compiles some with sums. Which of them are
+/// worth it, timing each shape decides.
+Fusion widest_fusion(Numeric numeric, int compute_capability);
+/// Whether cuDNN has engines for this kind of fusion at all. Those that normalize what they read take factors
+/// of the activations' type, for which bf16 has too few digits, and for weights' gradients there are none but
+/// for fp16. Nothing is known to speak against fp32, which tests interpret.
+bool is_offered(FusionKind kind, Numeric numeric);
 
 /// The graph of one direction of this convolution; the images' channels padded.
 GraphSpec convolution_graph(GraphKind kind, Numeric numeric, int batch, const Convolution& convolution);

@@ -76,6 +76,8 @@ struct StepSettings {
   bool stamps = false;  ///< note when the parts of the step begin and end
 
   bool fuses(FusionKind kind, const Convolution& convolution) const {
+    // Without the mask that only an activation on its own leaves, the gradient has to pass the ReLU again.
+    if (kind == FusionKind::norm && !fuses(FusionKind::norm_gradient, convolution)) { return false; }
     return fusion >= level_of(kind) && !unfused.contains(fusion_site(kind, convolution));
   }
 };

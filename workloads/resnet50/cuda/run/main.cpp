@@ -73,8 +73,8 @@ class Trainer : public TrainingBackend {
   void prepare(Watchdog& watchdog);
   PlanCache read_plan_cache() const;
   void choose_fusion(PlanCache& cache, Watchdog& watchdog);
-  double step_seconds(const FusionMix& mix, PlanCache& cache, const Progress& progress) const;
-  void mix_fusion(PlanCache& cache, const Progress& progress);
+  TimedMix time_mix(const FusionMix& mix, TimingOf what, PlanCache& cache, const Progress& progress) const;
+  double step_seconds(StepExecutor& executor) const;
   StepSettings alone(const FusionMix& mix) const;
   void share_fusion();
   void write_start(StepExecutor& executor) const;
@@ -94,6 +94,7 @@ class Trainer : public TrainingBackend {
   FusionChoice fusion_;
   GpuTelemetry telemetry_;
   std::unique_ptr<GradientExchange> exchange_;
+  std::unique_ptr<ComputeStream> compute_;  ///< for all executors, one after the other
   std::optional<StepExecutor> executor_;
   std::optional<StepDump> dump_;
   std::deque<bool> stops_;  ///< of the steps under way: all ranks agreed to stop after it
@@ -137,11 +138,13 @@ void Trainer::prepare(Watchdog& watchdog) {
   // same at each of them.
   exchange_ = join_exchange(peers_, flags_.register_gradients);
   if (exchange_) { connect(*exchange_, build_step(model_, settings_)); }
+  compute_ = std::make_unique<ComputeStream>();
   choose_fusion(cache, watchdog);
   if (peers_.rank() != 0) {
     cache = read_plan_cache();  // with the engines that rank 0 has chosen meanwhile
   }
-  executor_.emplace(model_, settings_, exchange_.get(), cache, progress_to(watchdog));
+  executor_.emplace(*compute_, model_, settings_, exchange_.get(), cache, progress_to(watchdog));
+  fusion_.unfused = executor_->program().settings.unfused;  // where nothing was timed: what cuDNN lacks
   // Ranks of other hosts may have had to find their engines; each one's own watchdog looks after that.
   watchdog.pause();
   peers_.barrier();
@@ -178,45 +181,16 @@ void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
     // A choice that was made elsewhere decides only for a run that is to choose nothing itself.
     const auto text = rule == FusionRule::remembered ? cache.find_alike(key) : cache.find(key);
     const std::optional<FusionMix> known = parse_fusion_mix(text.value_or(""));
-    fusion_ = cuda::choose_fusion(rule, fusions_, known ? std::optional(known->level) : std::nullopt,
-                                  [&](Fusion fusion) { return step_seconds({fusion}, cache, progress); });
-    if (fusion_.remembered) { fusion_.unfused = known->unfused; }
+    fusion_ = cuda::choose_fusion(
+        model_, {rule, fusions_, settings_.numeric, known},
+        [&](const FusionMix& mix, TimingOf what) { return time_mix(mix, what, cache, progress); });
     if (rule == FusionRule::fastest && !fusion_.tried.empty()) {
-      mix_fusion(cache, progress);
       cache.set(key, to_text({fusion_.fusion, fusion_.unfused}));
     }
     cache.save();
   }
   share_fusion();
   watchdog.expect("set up");
-}
-
-/// Where levels run, each shape may have another one: what was slower fused is left apart, if that makes the
-/// step faster.
-void Trainer::mix_fusion(PlanCache& cache, const Progress& progress) {
-  std::optional<Fusion> highest;
-  std::optional<double> best;
-  for (const TriedFusion& tried : fusion_.tried) {
-    if (!tried.step_seconds) { continue; }
-    highest = std::max(highest.value_or(tried.fusion), tried.fusion);
-    best = std::min(best.value_or(*tried.step_seconds), *tried.step_seconds);
-  }
-  try {
-    std::vector<SiteSeconds> times;
-    for (std::size_t kinds = 0; kinds <= kinds_of(*highest); ++kinds) {
-      StepExecutor executor(model_, alone(first_kinds(model_, kinds)), nullptr, cache, progress);
-      executor.warm_up();
-      write_start(executor);
-      progress("time operations with and without fusion");
-      times.push_back(seconds_by_site(time_operations(executor)));
-    }
-    const FusionMix mix{*highest, slower_fused(model_, times)};
-    if (mix.unfused.empty() || step_seconds(mix, cache, progress) >= *best) { return; }
-    fusion_.fusion = mix.level;
-    fusion_.unfused = mix.unfused;
-  } catch (const GpuFault&) { throw; } catch (const Error&) {
-    return;  // the uniform levels have run
-  }
 }
 
 /// Rank 0's choice to all.
@@ -238,15 +212,29 @@ StepSettings Trainer::alone(const FusionMix& mix) const {
   return settings;
 }
 
-/// The median of a few steps as they will be run, but without other ranks. All memory is free again
-/// afterwards.
-double Trainer::step_seconds(const FusionMix& mix, PlanCache& cache, const Progress& progress) const {
-  constexpr int steps_before = 5, timed_steps = 11;
-  constexpr std::int64_t warm_up_ns = 2'000'000'000;
-  StepExecutor executor(model_, alone(mix), nullptr, cache, progress);
-  progress(std::string("time steps with fusion ") + to_string(mix.level));
+/// All memory is free again afterwards.
+TimedMix Trainer::time_mix(const FusionMix& mix, TimingOf what, PlanCache& cache,
+                           const Progress& progress) const {
+  StepExecutor executor(*compute_, model_, alone(mix), nullptr, cache, progress);
   executor.warm_up();
   write_start(executor);
+  TimedMix timed;
+  timed.unfused = executor.program().settings.unfused;
+  if (what != TimingOf::operations) {
+    progress(std::string("time steps with fusion ") + to_string(mix.level));
+    timed.step_seconds = step_seconds(executor);
+  }
+  if (what != TimingOf::step) {
+    progress("time operations with and without fusion");
+    timed.sites = seconds_by_site(time_operations(executor));
+  }
+  return timed;
+}
+
+/// The median of a few steps as they will be run, but without other ranks.
+double Trainer::step_seconds(StepExecutor& executor) const {
+  constexpr int steps_before = 5, timed_steps = 11;
+  constexpr std::int64_t warm_up_ns = 2'000'000'000;
   executor.capture();
   executor.launch();
   const auto step = [&executor] {

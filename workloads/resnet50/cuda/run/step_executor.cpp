@@ -10,6 +10,7 @@
 #include "common/system/time.h"
 #include "workloads/common/cuda/gpu_errors.h"
 #include "workloads/resnet50/cuda/engine/graph_set.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
 namespace virtrain::resnet50::cuda {
@@ -35,8 +36,8 @@ class ActionLauncher : public Runner {
 };
 
 void ActionLauncher::run(const RunGraph& graph) {
-  executor_.graphs_->run(graph, executor_.pointers(graph, micro_batch_),
-                         executor_.arena_.get() + executor_.plan_.workspace_offset);
+  executor_.graphs_.run(graph, executor_.pointers(graph, micro_batch_),
+                        executor_.arena_.get() + executor_.plan_.workspace_offset);
 }
 
 void ActionLauncher::start(const AllReduce& a) {
@@ -89,19 +90,24 @@ class Range {
 
 }  // namespace
 
-StepExecutor::StepExecutor(const Model& model, const StepSettings& settings, GradientExchange* exchange,
-                           PlanCache& cache, const Progress& progress)
-    : exchange_(exchange), cudnn_(compute_.get()) {
-  build(model, settings, cache, progress);
-  arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
+StepExecutor::StepExecutor(const ComputeStream& compute, const Model& model, const StepSettings& settings,
+                           GradientExchange* exchange, PlanCache& cache, const Progress& progress)
+    : exchange_(exchange), compute_(compute.stream), cudnn_(compute.cudnn) {
+  StepSettings fused = settings;
+  while (true) {
+    build(model, fused, cache, progress);
+    arena_ = allocate_device(static_cast<std::size_t>(plan_.peak_bytes));
+    const bool all_run = graphs_.tune(
+        program_,
+        [this](const RunGraph& graph) {
+          fill_noise(arena_.get(), plan_.peak_bytes, compute_.get());
+          return pointers(graph, 0);
+        },
+        arena_.get() + plan_.workspace_offset, compute_.get(), cache, progress);
+    if (all_run) { break; }
+    arena_.reset();  // what was built may still not run: then its shape stays apart, in other memory
+  }
   place_gradients();
-  graphs_->tune(
-      program_,
-      [this](const RunGraph& graph) {
-        fill_noise(arena_.get(), plan_.peak_bytes, compute_.get());
-        return pointers(graph, 0);
-      },
-      arena_.get() + plan_.workspace_offset, compute_.get(), cache, progress);
   cache.save();
   const std::size_t read_back_bytes = count_of(program_.handles.stamps) * sizeof(std::uint64_t) +
                                       sizeof(LossScale) + count_of(program_.handles.losses) * sizeof(float);
@@ -112,20 +118,25 @@ StepExecutor::~StepExecutor() {
   if (captured_ != nullptr) { ignore_gpu(cudaGraphExecDestroy(captured_)); }
 }
 
-void StepExecutor::build(const Model& model, const StepSettings& settings, PlanCache& cache,
+/// A shape for which cuDNN has no engine is left apart, and the others stay fused.
+void StepExecutor::build(const Model& model, StepSettings& settings, PlanCache& cache,
                          const Progress& progress) {
-  program_ = build_step(model, settings);
-  const std::int64_t available = bytes_for(settings), room = workspace_room(program_, available);
-  // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want some.
-  if (!is_countable(program_) || room < 0) {
-    require_fit(model, program_, available, std::min(most_workspace_bytes, available / 8));
+  std::int64_t available = 0;
+  do {
+    program_ = build_step(model, settings);
+    available = bytes_for(settings);
+    const std::int64_t room = workspace_room(program_, available);
+    // Such a batch is refused before cuDNN is asked for its engines; the largest that fits will want some.
+    if (!is_countable(program_) || room < 0) {
+      require_fit(model, program_, available, std::min(most_workspace_bytes, available / 8));
+    }
+    graphs_.build(cudnn_, program_, std::min(room, most_workspace_bytes), cache, progress);
+  } while (leave_apart(settings, graphs_.refused()));
+  if (const std::string refusal = graphs_.refusal(program_); !refusal.empty()) {
+    throw Error("find cuDNN's engines", ErrorCode::host_unable, refusal);
   }
-  graphs_.emplace(cudnn_, program_, std::min(room, most_workspace_bytes), cache, progress);
-  if (!graphs_->refusal().empty()) {
-    throw Error("find cuDNN's engines", ErrorCode::host_unable, graphs_->refusal());
-  }
-  require_fit(model, program_, available, graphs_->workspace_bytes());
-  plan_ = plan_memory(program_, graphs_->workspace_bytes());
+  require_fit(model, program_, available, graphs_.workspace_bytes());
+  plan_ = plan_memory(program_, graphs_.workspace_bytes());
 }
 
 std::byte* StepExecutor::at(Ref tensor, int micro_batch) const {

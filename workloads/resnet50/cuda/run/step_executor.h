@@ -19,26 +19,35 @@ struct CUgraphExec_st;
 
 namespace virtrain::resnet50::cuda {
 
+/// The stream on which steps compute, and cuDNN's handles on it. Each handle takes memory of the GPU, so all
+/// executors of a process share them.
+struct ComputeStream {
+  GpuStream stream;
+  Cudnn cudnn{stream.get()};
+};
+
 /// Runs a step's program on the GPU: all of it is one CUDA graph, launched again and again.
 class StepExecutor {
  public:
   /// Plans the memory and takes it, times the engines. Throws Error(usage) with the largest batch that fits
-  /// where this one does not, Error(host_unable) where cuDNN lacks an engine for this level of fusion.
+  /// where this one does not, Error(host_unable) where cuDNN lacks an engine for a plain graph. A fused shape
+  /// for which it has none is left apart: program().settings says which.
   /// `exchange` is null for a rank that is alone.
-  StepExecutor(const Model& model, const StepSettings& settings, GradientExchange* exchange, PlanCache& cache,
-               const Progress& progress);
+  /// `compute` outlives it and serves no other executor meanwhile.
+  StepExecutor(const ComputeStream& compute, const Model& model, const StepSettings& settings,
+               GradientExchange* exchange, PlanCache& cache, const Progress& progress);
   ~StepExecutor();
   StepExecutor(const StepExecutor&) = delete;
   StepExecutor& operator=(const StepExecutor&) = delete;
 
   const StepProgram& program() const { return program_; }
   std::int64_t peak_bytes() const { return plan_.peak_bytes; }
-  std::int64_t workspace_bytes() const { return graphs_->workspace_bytes(); }
-  const std::string& engine_of(const RunGraph& graph) const { return graphs_->engine_of(graph); }
+  std::int64_t workspace_bytes() const { return graphs_.workspace_bytes(); }
+  const std::string& engine_of(const RunGraph& graph) const { return graphs_.engine_of(graph); }
   /// The step repeats bit by bit, as far as cuDNN's engines do.
-  bool is_repeatable() const { return graphs_->is_repeatable(); }
-  std::size_t graphs() const { return graphs_->size(); }
-  std::size_t graphs_timed() const { return graphs_->timed(); }
+  bool is_repeatable() const { return graphs_.is_repeatable(); }
+  std::size_t graphs() const { return graphs_.size(); }
+  std::size_t graphs_timed() const { return graphs_.timed(); }
 
   /// Runs all once, on meaningless numbers, and clears what is kept over steps: kernels load, which a capture
   /// must not.
@@ -78,7 +87,8 @@ class StepExecutor {
 
  private:
   friend class ActionLauncher;
-  void build(const Model& model, const StepSettings& settings, PlanCache& cache, const Progress& progress);
+  /// Leaves shapes apart in `settings`.
+  void build(const Model& model, StepSettings& settings, PlanCache& cache, const Progress& progress);
   std::byte* at(Ref tensor, int micro_batch = 0) const;
   void place_gradients();
   std::size_t bytes_of_block(Ref block) const;
@@ -98,12 +108,12 @@ class StepExecutor {
   };
 
   GradientExchange* const exchange_;
-  GpuStream compute_;
+  const GpuStream& compute_;
   GpuStream communication_{GpuStream::Priority::high};  ///< else its kernels wait for all that is queued
   GpuEvent gradients_ready_{GpuEvent::Timing::off}, gradients_reduced_{GpuEvent::Timing::off};
-  Cudnn cudnn_;
+  const Cudnn& cudnn_;
   StepProgram program_;
-  std::optional<GraphSet> graphs_;
+  GraphSet graphs_;
   MemoryPlan plan_;
   DeviceMemory arena_;
   /// Blocks of gradients that lie in the exchange's memory instead.

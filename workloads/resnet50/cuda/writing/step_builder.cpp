@@ -20,7 +20,8 @@ class ForwardPass {
   /// The convolution and the statistics of its output. `factors16`: its reader normalizes it.
   UnitState convolution(const Unit& unit, const Source& in, bool sums_in_graph, bool factors16,
                         const Sites& sites);
-  void apply(UnitState& unit, const Sites& sites);
+  /// Normalizes what a unit has written for the next one of its block.
+  void apply(UnitState& unit, const Unit& next);
   /// `next`: the block behind it, or null.
   BlockState block(const Block& block, Ref in, const Block* next);
   void stem(ForwardState& state);
@@ -81,12 +82,17 @@ UnitState ForwardPass::convolution(const Unit& unit, const Source& in, bool sums
   return state;
 }
 
-void ForwardPass::apply(UnitState& unit, const Sites& sites) {
+void ForwardPass::apply(UnitState& unit, const Unit& next) {
   const std::string& name = unit.unit->norm.name;
   unit.out = {step_.tensors().activation(name + ".out", unit.shape)};
-  unit.mask = step_.tensors().step(name + ".mask", Element::byte, unit.shape.rows * unit.shape.channels / 8);
+  if (!fuses(FusionKind::norm_gradient, next)) {
+    unit.mask =
+        step_.tensors().step(name + ".mask", Element::byte, unit.shape.rows * unit.shape.channels / 8);
+  }
   step_.emit(name + " apply",
-             NormApply{unit.shape, unit.y, unit.norm, no_tensor, {}, unit.out.values, unit.mask}, sites);
+             NormApply{unit.shape, unit.y, unit.norm, no_tensor, {}, unit.out.values, unit.mask},
+             {fusion_site(FusionKind::norm, next.convolution),
+              fusion_site(FusionKind::norm_gradient, next.convolution)});
 }
 
 BlockState ForwardPass::block(const Block& block, Ref in, const Block* next) {
@@ -101,9 +107,7 @@ BlockState ForwardPass::block(const Block& block, Ref in, const Block* next) {
     const bool next_reads_norm = inner && fuses(FusionKind::norm, block.units[i + 1]);
     const bool sums_in_graph = source.is_normalized_on_reading() || fuses(FusionKind::statistics, unit);
     state.units.push_back(convolution(unit, source, sums_in_graph, next_reads_norm, sites));
-    if (inner && !next_reads_norm) {
-      apply(state.units.back(), {fusion_site(FusionKind::norm, block.units[i + 1].convolution)});
-    }
+    if (inner && !next_reads_norm) { apply(state.units.back(), block.units[i + 1]); }
     source = state.units.back().out;
   }
   const UnitState& last = state.units.back();
@@ -332,7 +336,7 @@ Ref BackwardPass::data_norm(const UnitState& unit, const UnitState& previous, Re
 }
 
 Ref BackwardPass::to_previous(const UnitState& unit, const UnitState& previous, Ref dy, const Sites& sites) {
-  if (unit.in.is_normalized_on_reading()) { return data_norm(unit, previous, dy, sites); }
+  if (fuses(FusionKind::norm_gradient, unit)) { return data_norm(unit, previous, dy, sites); }
   const Ref dx = data(unit, dy, previous.y, sites);
   norm(previous, dx, previous.mask, dx, no_tensor, sites);
   return dx;
@@ -443,9 +447,8 @@ BackwardPass::Gradient BackwardPass::block(const BlockState& block, const Gradie
     tail_norm(units.back(), dy, dy.norm, block.mask, inner, side);
   }
   for (std::size_t i = units.size() - 1; i > 0; --i) {
-    const Sites sites = sites_of(units[i], {FusionKind::norm});
-    weights(units[i], inner, sites);
-    inner = to_previous(units[i], units[i - 1], inner, sites);
+    weights(units[i], inner, sites_of(units[i], {FusionKind::norm}));
+    inner = to_previous(units[i], units[i - 1], inner, sites_of(units[i], {FusionKind::norm_gradient}));
   }
   weights(units[0], inner, {});
   return data_add(units[0], inner, side, before);

@@ -1,3 +1,5 @@
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -33,6 +35,24 @@ DeviceDescription describe(int family) {
   return DeviceDescription(text.str());
 }
 
+/// How often the stand-in of the driver was given machine code (driver_stand_in.cpp).
+int loaded_images() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  void* const count = driver == nullptr ? nullptr : dlsym(driver, "virtrain_loaded_images");
+  if (count == nullptr) { FAIL("LD_LIBRARY_PATH has no driver-stand-in; run this test by ctest"); }
+  return reinterpret_cast<int (*)()>(count)();
+}
+
+/// Whether cuDNN compiles this plan; to load it takes the GPU's own machine. Where it does not, its words say
+/// that the compiler failed, and not the driver.
+bool compiles(BuiltGraph& graph, std::int64_t plan) {
+  const int before = loaded_images();
+  const bool is_built = graph.build(plan), is_loaded = loaded_images() > before;
+  CAPTURE(graph.refusal());
+  CHECK((is_built || is_loaded == (graph.refusal().find("NVRTC") == std::string::npos)));
+  return is_built || is_loaded;
+}
+
 /// Whether cuDNN has an engine for this graph: its heuristics' choices, then its fallbacks. One that is
 /// compiled at run time is only offered here: the GPU's own machine alone can load it.
 bool has_engine(BuiltGraph& graph) {
@@ -61,12 +81,12 @@ TEST_CASE("the library of cuBLAS that cuDNN opens is found, else said to be miss
   CHECK_NOTHROW(load_cublas_lt(nullptr));
 }
 
-TEST_CASE("every family has an engine for each graph of each level that the trainer takes or times there") {
+TEST_CASE("every family has an engine for each graph of each level that the trainer takes untimed there") {
   const int family = GENERATE(from_range(families));
   const DeviceDescription device = describe(family);
   for (const Numeric numeric : numerics) {
     if (!is_possible(numeric, family)) { continue; }
-    for (const Fusion fusion : fusion_candidates("auto", numeric, family)) {
+    for (const Fusion fusion : fusion_candidates("highest", numeric, family)) {
       CAPTURE(family, to_string(numeric), to_string(fusion));
       CHECK(refusal(steps_graphs(numeric, fusion), device) == "none");
     }
@@ -190,6 +210,80 @@ TEST_CASE("the ends of blocks have engines that pass the ReLU, and some that hav
     CHECK(graph.offered() >= 8);
     for (std::int64_t i = 0; i < graph.offered(); ++i) { CHECK(graph.is_runtime_compiled(i)); }
   }
+}
+
+TEST_CASE(
+    "asked for reductions, cuDNN compiles engines with sums for bf16, for one shape and not for another") {
+  const DeviceDescription device = describe(90);
+  const auto compiles_first = [&](GraphKind kind, int in, int out, int size, int kernel, int stride) {
+    const GraphSpec spec{kind, Numeric::bf16, 8, in, out, size, kernel, stride, kernel / 2};
+    CAPTURE(to_string(spec));
+    BuiltGraph nodes(spec, device);
+    CHECK_FALSE(has_engine(nodes));
+    BuiltGraph graph(spec, device, SumsAs::reductions);
+    REQUIRE(graph.offered() > 0);
+    CHECK(graph.is_runtime_compiled(0));
+    return compiles(graph, 0);
+  };
+  CHECK(compiles_first(GraphKind::convolution_statistics, 64, 256, 56, 1, 1));
+  CHECK(compiles_first(GraphKind::convolution_statistics, 64, 64, 56, 3, 1));
+  CHECK(compiles_first(GraphKind::backward_data_norm, 256, 64, 56, 1, 1));
+  CHECK(compiles_first(GraphKind::backward_data_tail, 256, 64, 56, 1, 1));
+  CHECK(compiles_first(GraphKind::backward_data_tail_norm, 256, 128, 56, 1, 1));
+  // With a stride this one does not compile in cuDNN 9.19; compiles() checks that it is the compiler's word.
+  const bool with_stride = compiles_first(GraphKind::backward_data_norm, 128, 128, 56, 3, 2);
+  if (cudnn_version().starts_with("9.19.")) { CHECK_FALSE(with_stride); }
+}
+
+TEST_CASE("strict fp32 has the addition and no mask: the only engine with it does not compile") {
+  const DeviceDescription device = describe(90);
+  const auto any_compiles = [&](GraphKind kind) {
+    BuiltGraph graph({kind, Numeric::fp32, 8, 256, 64, 56, 1, 1, 0}, device);
+    for (std::int64_t i = 0; i < graph.offered(); ++i) {
+      if (graph.is_selected(i) && compiles(graph, i)) { return true; }
+    }
+    return false;
+  };
+  CHECK(any_compiles(GraphKind::backward_data_add));
+  const bool with_mask = any_compiles(GraphKind::backward_data_add_mask);
+  if (cudnn_version().starts_with("9.19.")) { CHECK_FALSE(with_mask); }
+}
+
+TEST_CASE("reductions are asked for where nodes have no engine, and for 1x1 convolutions") {
+  const DeviceDescription device = describe(90);
+  const auto forms = [&](const GraphSpec& spec, const std::optional<std::string>& wanted = {}) {
+    std::vector<SumsAs> asked;
+    const GraphPlan plan(
+        spec,
+        [&](SumsAs sums) {
+          asked.push_back(sums);
+          // Without a driver none of the others would be built.
+          return BuiltGraph(
+              sums == SumsAs::node ? spec : GraphSpec{GraphKind::convolution, spec.numeric, 8, 8, 8, 8},
+              device, sums);
+        },
+        wanted);
+    CHECK(plan.found());
+    return asked;
+  };
+  using enum SumsAs;
+  const GraphSpec inner{GraphKind::convolution_statistics, Numeric::fp16, 8, 64, 64, 56, 3, 1, 1};
+  const GraphSpec outer{GraphKind::convolution_statistics, Numeric::fp16, 8, 64, 256, 56, 1, 1, 0};
+  GraphSpec plain = outer, bf16 = inner;
+  plain.kind = GraphKind::convolution;
+  bf16.numeric = Numeric::bf16;
+  CHECK(forms(inner) == std::vector{node});
+  CHECK(forms(outer) == std::vector{node, reductions});
+  CHECK(forms(plain) == std::vector{node});
+  CHECK(forms(bf16) == std::vector{node, reductions});
+  const std::string known = GraphPlan(BuiltGraph(outer, device), std::nullopt).name();
+  CHECK(forms(outer, known) == std::vector{node});
+  CHECK(forms(outer, "reductions an engine that is gone") == std::vector{reductions, node, reductions});
+  const GraphPlan other(BuiltGraph({GraphKind::convolution, Numeric::bf16, 8, 8, 8, 8}, device, reductions),
+                        std::nullopt);
+  REQUIRE(other.name().starts_with("reductions "));
+  CHECK(other.candidates() <= 2);
+  CHECK(forms(bf16, other.name()) == std::vector{reductions});
 }
 
 TEST_CASE("small images and few classes have engines") {

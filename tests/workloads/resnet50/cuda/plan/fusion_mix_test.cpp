@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <map>
+#include <random>
+#include <set>
 
 #include "tests/support/catch.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
@@ -22,7 +25,7 @@ StepProgram program_of(const FusionMix& mix) {
 std::multiset<std::string> independent_of(const StepProgram& program, const std::string& kind) {
   std::multiset<std::string> names;
   for (const Operation& operation : program.micro_batch) {
-    const auto depends = [&](const std::string& site) { return site.starts_with(kind); };
+    const auto depends = [&](const std::string& site) { return site.starts_with(kind + " "); };
     if (std::none_of(operation.sites.begin(), operation.sites.end(), depends)) {
       const std::string graph = operation.graph ? to_string(operation.graph->spec.kind) : "";
       names.insert(operation.name + " " + operation.kernel + " " + graph);
@@ -35,16 +38,98 @@ std::multiset<std::string> independent_of(const StepProgram& program, const std:
 
 TEST_CASE(
     "programs that follow each other differ in operations of one kind, each of which names its choice") {
-  const char* const kinds[]{"addition", "mask", "statistics", "norm", "tail"};
-  for (std::size_t k = 1; k <= 5; ++k) {
+  const char* const kinds[]{"addition", "mask", "statistics", "norm_gradient", "norm", "tail"};
+  for (std::size_t k = 1; k <= 6; ++k) {
     CAPTURE(kinds[k - 1]);
-    const StepProgram apart = program_of(first_kinds(model, k - 1)),
-                      fused = program_of(first_kinds(model, k));
+    const StepProgram apart = program_of(first_kinds(model, k - 1, Numeric::fp16)),
+                      fused = program_of(first_kinds(model, k, Numeric::fp16));
     CHECK(independent_of(apart, kinds[k - 1]) == independent_of(fused, kinds[k - 1]));
     CHECK(graphs_of(apart) != graphs_of(fused));
   }
   for (const Fusion level : {Fusion::none, Fusion::addition, Fusion::statistics, Fusion::full}) {
-    CHECK(first_kinds(model, kinds_of(level)) == FusionMix{level, {}});
+    CHECK(first_kinds(model, kinds_of(level), Numeric::fp16) == FusionMix{level, {}});
+  }
+}
+
+TEST_CASE("in bf16 nothing is normalized on reading, and each gradient may pass its norm all the same") {
+  const FusionMix full = first_kinds(model, kinds_of(Fusion::full), Numeric::bf16);
+  CHECK(full == first_kinds(model, kinds_of(Fusion::full), Numeric::tf32));
+  std::set<GraphKind> kinds;
+  for (const GraphSpec& spec : graphs_of(program_of(full))) { kinds.insert(spec.kind); }
+  CHECK(kinds.contains(GraphKind::convolution_statistics));
+  CHECK(kinds.contains(GraphKind::backward_data_norm));
+  CHECK(kinds.contains(GraphKind::backward_data_tail));
+  CHECK_FALSE(kinds.contains(GraphKind::norm_convolution_statistics));
+  CHECK_FALSE(kinds.contains(GraphKind::norm_backward_weights));
+}
+
+TEST_CASE("each fused graph depends on the choice that its operation names") {
+  for (std::size_t k = 0; k <= kinds_of(Fusion::full); ++k) {
+    for (const Operation& operation : program_of(first_kinds(model, k, Numeric::fp16)).micro_batch) {
+      if (!operation.graph) { continue; }
+      const auto site = fusion_site(operation.graph->spec);
+      CAPTURE(operation.name, site.value_or("none"));
+      CHECK((!site ||
+             std::find(operation.sites.begin(), operation.sites.end(), *site) != operation.sites.end()));
+    }
+  }
+}
+
+TEST_CASE("a graph that cuDNN refuses leaves its shape apart, and no other") {
+  const StepSettings full = settings(8, Numeric::fp16, Fusion::full);
+  const GraphSpec refused = convolution_graph(GraphKind::backward_data_tail, Numeric::fp16, 8,
+                                              model.blocks[1].units[0].convolution);
+  StepSettings apart = full;
+  CHECK(leave_apart(apart, {refused}));
+  CHECK_FALSE(leave_apart(apart, {refused}));  // nothing more
+  CHECK(apart.unfused == std::set<std::string>{"tail 256->64 56x56 k1 s1"});
+  const std::vector<GraphSpec> before = graphs_of(build_step(model, full)),
+                               after = graphs_of(build_step(model, apart));
+  const auto has = [](const std::vector<GraphSpec>& all, const GraphSpec& spec) {
+    return std::find(all.begin(), all.end(), spec) != all.end();
+  };
+  CHECK(has(before, refused));
+  CHECK_FALSE(has(after, refused));
+  GraphSpec instead = refused;
+  instead.kind = GraphKind::backward_data_add_mask;
+  CHECK(has(after, instead));
+  const auto lacking_in = [&](const std::vector<GraphSpec>& some, const std::vector<GraphSpec>& others) {
+    return std::count_if(some.begin(), some.end(), [&](const GraphSpec& spec) { return !has(others, spec); });
+  };
+  CHECK(lacking_in(before, after) == 2);  // the same shape behind a block whose shortcut is projected
+  CHECK(lacking_in(after, before) == 1);
+  StepSettings plain = full;
+  CHECK_FALSE(leave_apart(plain, {convolution_graph(GraphKind::convolution, Numeric::fp16, 8,
+                                                    model.blocks[1].units[0].convolution)}));
+}
+
+TEST_CASE("whatever cuDNN refuses, a step is found that it has, with all else fused") {
+  std::mt19937 generator(4);
+  const Numeric numeric = GENERATE(Numeric::fp16, Numeric::bf16);
+  for (int trial = 0; trial < 20; ++trial) {
+    const FusionMix full = first_kinds(model, kinds_of(Fusion::full), numeric);
+    StepSettings wanted = settings(8, numeric, full.level);
+    wanted.unfused = full.unfused;
+    std::map<GraphSpec, bool> is_refused;  // cuDNN as it may be: each fused graph is there or not
+    const auto share = generator() % 5;
+    std::vector<GraphSpec> refused;
+    int builds = 0;
+    do {
+      ++builds;
+      for (const GraphSpec& spec : graphs_of(build_step(model, wanted))) {
+        if (is_refused.try_emplace(spec, fusion_site(spec) && generator() % 4 < share).first->second) {
+          refused.push_back(spec);
+        }
+      }
+    } while (leave_apart(wanted, refused));
+    CHECK(builds <= 7);
+    for (const GraphSpec& spec : graphs_of(build_step(model, wanted))) { CHECK_FALSE(is_refused[spec]); }
+    for (const std::string& site : wanted.unfused) {
+      const bool is_known = full.unfused.contains(site) ||
+                            std::any_of(refused.begin(), refused.end(),
+                                        [&](const GraphSpec& spec) { return fusion_site(spec) == site; });
+      CHECK(is_known);
+    }
   }
 }
 

@@ -14,6 +14,7 @@
 #include "tests/workloads/resnet50/cuda/plan/cache_model.h"
 #include "tests/workloads/resnet50/cuda/program/small_model.h"
 #include "tests/workloads/resnet50/cuda/program/step_settings.h"
+#include "workloads/resnet50/cuda/plan/fusion.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 #include "workloads/resnet50/cuda/writing/step_builder.h"
 
@@ -195,6 +196,23 @@ TEST_CASE("the table of bytes, launches and estimates in docs/cuda-speed.md is t
         row_of(Fusion::statistics, "fp16", 323, 435), row_of(Fusion::full, "fp16", 302, 371)}) {
     CHECK_THAT(docs, virtrain::test::Contains(row));
   }
+}
+
+TEST_CASE("what sums in bf16's convolutions save at most is in docs/cuda-speed.md") {
+  const Model whole = build_model(224, 1000);
+  StepSettings wanted = settings(256, Numeric::bf16, Fusion::full);
+  wanted.unfused = first_kinds(whole, kinds_of(Fusion::full), Numeric::bf16).unfused;
+  const StepProgram program = build_step(whole, wanted);
+  double all = 0;
+  program.for_each([&](const Operation& operation, int) {
+    all += static_cast<double>(traffic_bytes(program, operation)) / 256 / 1e6;
+  });
+  CHECK(all < sum(megabytes(Numeric::bf16, Fusion::addition)));
+  std::stringstream text;
+  text << std::ifstream(VIRTRAIN_SOURCE_DIR "/docs/cuda-speed.md").rdbuf();
+  CHECK_THAT(text.str(),
+             virtrain::test::Contains(fmt::format("{:.0f} MB an image and {} launches", all,
+                                                  program.micro_batch.size() + program.update.size())));
 }
 
 TEST_CASE("a pass goes against what touched its largest tensor last") {

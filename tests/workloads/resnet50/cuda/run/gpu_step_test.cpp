@@ -44,13 +44,19 @@ PlanCache& plan_cache() {
   return cache;
 }
 
+/// Made with the first test that needs a GPU, and its handles once.
+const ComputeStream& compute() {
+  static const ComputeStream all;
+  return all;
+}
+
 const Progress untold = [](const std::string&) {};
 
 /// At the level of fusion of `settings`, or the highest below it for which cuDNN has all engines here.
 void build_highest(std::optional<StepExecutor>& executor, const Model& model, StepSettings& settings) {
   while (true) {
     try {
-      executor.emplace(model, settings, nullptr, plan_cache(), untold);
+      executor.emplace(compute(), model, settings, nullptr, plan_cache(), untold);
       return;
     } catch (const Error& error) {
       if (settings.fusion == Fusion::none) { throw; }
@@ -133,7 +139,7 @@ TEST_CASE("the GPU takes ResNet-50's step, everything fused that this GPU can fu
 TEST_CASE("each operation of a step has its time") {
   require_gpu();
   const TrainingCase run{small_model(), settings(8, Numeric::fp32, Fusion::none)};
-  StepExecutor executor(run.model, run.settings, nullptr, plan_cache(), untold);
+  StepExecutor executor(compute(), run.model, run.settings, nullptr, plan_cache(), untold);
   executor.warm_up();
   write_initial_state(executor, run.model, case_seed, residual_gamma, rule(1));
   write_batch(executor, shard(run, 0), 0);
@@ -178,7 +184,7 @@ TEST_CASE("a failure that was told is not found again by the next launch") {
 TEST_CASE("a batch that the GPU cannot hold is refused before anything is allocated") {
   const Gpu gpu = require_gpu();
   StepSettings wanted = settings(4096, Numeric::fp32, Fusion::none, 1);
-  CHECK_THROWS_WITH(StepExecutor(build_model(1024, 1000), wanted, nullptr, plan_cache(), untold),
+  CHECK_THROWS_WITH(StepExecutor(compute(), build_model(1024, 1000), wanted, nullptr, plan_cache(), untold),
                     virtrain::test::Contains("batch 4096 does not fit") &&
                         virtrain::test::Contains(gpu.name.empty() ? "?" : "largest"));
 }
