@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t most_pattern_memory_bytes = std::int64_t{1} << 20;
 constexpr int most_groups = 16;
-constexpr std::size_t longest_word = 40, longest_line = 100;  ///< of what a message shows
+constexpr std::size_t longest_word = 40, longest_excerpt = 100;  ///< of what a message shows
 
 RE2::Options line_options() {
   RE2::Options options;
@@ -124,7 +124,7 @@ std::optional<LineReading> LinePattern::read(std::string_view line) const {
       (said.begin() == whole.begin() && has_begun(line.substr(0, begin)))) {
     return LineReading{{},
                        fmt::format("'{}', which is a part of a number in '{}'", excerpt(said, longest_word),
-                                   excerpt(trim(line), longest_line))};
+                                   excerpt(trim(line), longest_excerpt))};
   }
   LineFigure figure{*value};
   if (compiled_->work > 0) {
