@@ -109,7 +109,7 @@ std::vector<GraphPlan::Candidate> GraphPlan::collect(BuiltGraph& graph, const Te
 }
 
 std::vector<GraphPlan::Candidate> GraphPlan::least(BuiltGraph& graph, bool repeatable) {
-  const auto all = collect(graph, {std::nullopt, std::numeric_limits<std::int64_t>::max(), repeatable});
+  auto all = collect(graph, {std::nullopt, std::numeric_limits<std::int64_t>::max(), repeatable});
   if (all.empty()) { return all; }
   return {*std::min_element(all.begin(), all.end(), [](const Candidate& a, const Candidate& b) {
     return a.workspace_bytes < b.workspace_bytes;

@@ -89,15 +89,17 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
                         const RowShape& shape, const NormVectors& vectors, const PartialSums& partial,
                         const NormGradients& out, Sweep sweep, Stream stream);
 
-/// The same from a graph's sums of dy and of dy times normalized x. Vectors only.
-void norm_backward_finalize(const float* sum, const float* product_sum, const RowShape& shape,
-                            const NormVectors& vectors, const NormGradients& out, Stream stream);
-
 /// dx = factors.dy (dy where the mask is set) + factors.x x + factors.constant. `masked` (may be null) gets
 /// the masked dy: the gradient of a block's identity shortcut. Reads 2e + 1/8, writes e (2e). dx may be dy.
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
                          const RowShape& shape, const BackwardFactors* factors, void* dx, void* masked,
                          Sweep sweep, Stream stream);
+
+/// Both from a graph's sums of dy and of dy times normalized x: the gradients of gamma and beta, and dx.
+/// Reads 2e, writes e. dx may be dy.
+void norm_backward_apply_sums(Numeric numeric, const void* dy, const void* x, const RowShape& shape,
+                              const NormVectors& vectors, const float* sum, const float* product_sum,
+                              float* gamma_grad, float* beta_grad, void* dx, Sweep sweep, Stream stream);
 
 /// Value of `position` where no input of a window is above zero.
 inline constexpr std::uint8_t no_position = 0xff;
@@ -174,8 +176,8 @@ struct Kernels {
   decltype(&cuda::norm_finalize) norm_finalize = &cuda::norm_finalize;
   decltype(&cuda::norm_apply) norm_apply = &cuda::norm_apply;
   decltype(&cuda::norm_backward_sums) norm_backward_sums = &cuda::norm_backward_sums;
-  decltype(&cuda::norm_backward_finalize) norm_backward_finalize = &cuda::norm_backward_finalize;
   decltype(&cuda::norm_backward_apply) norm_backward_apply = &cuda::norm_backward_apply;
+  decltype(&cuda::norm_backward_apply_sums) norm_backward_apply_sums = &cuda::norm_backward_apply_sums;
   decltype(&cuda::norm_max_pool) norm_max_pool = &cuda::norm_max_pool;
   decltype(&cuda::pooled_norm_backward_sums) pooled_norm_backward_sums = &cuda::pooled_norm_backward_sums;
   decltype(&cuda::pooled_norm_backward_apply) pooled_norm_backward_apply = &cuda::pooled_norm_backward_apply;

@@ -216,6 +216,9 @@ __global__ void __launch_bounds__(block_threads, Work::resident)
   const Place place(tiling);
   if (!place.works) { return; }
   const auto factors = work.factors(place.pack);
+  if constexpr (requires { work.finish(place.pack); }) {
+    if (place.chunk == 0 && place.row_lane == 0) { work.finish(place.pack); }
+  }
   const int chunk = sweep == Sweep::descending ? place.chunks - 1 - place.chunk : place.chunk;
   constexpr int tiles = rows_of_thread / Work::rows_at_once;
   for (int i = 0; i < tiles; ++i) {
@@ -462,6 +465,50 @@ struct BackwardApply {
   }
 };
 
+/// The same from the sums that a graph has written: each thread makes the factors of its channels, and the
+/// first block of each group writes the gradients of gamma and beta. A launch in between would take longer.
+template <typename T>
+struct SummedBackwardApply {
+  static constexpr int resident = 3, rows_at_once = rows_in_flight<T, 2>;
+  const void* dy;
+  const void* x;
+  NormVectors vectors;
+  const float* sum;
+  const float* product_sum;
+  float share;  ///< 1 / rows
+  float* gamma_grad;
+  float* beta_grad;
+  void* dx;
+
+  using Factors = Pack<BackwardFactors>;
+  struct Loaded {
+    Pack<T> dy, x;
+  };
+  __device__ Factors factors(int pack) const {
+    const Floats gamma = cuda::load<float>(vectors.gamma, pack), mean = cuda::load<float>(vectors.mean, pack);
+    const Floats inverse_std = cuda::load<float>(vectors.inverse_std, pack);
+    const Floats sums = cuda::load<float>(sum, pack), products = cuda::load<float>(product_sum, pack);
+    Factors factors;
+#pragma unroll
+    for (int c = 0; c < pack_size; ++c) {
+      factors.at[c] = quick_backward_factors(gamma.at[c], mean.at[c], inverse_std.at[c], products.at[c],
+                                             sums.at[c], share);
+    }
+    return factors;
+  }
+  __device__ void finish(int pack) const {
+    cuda::store<float>(beta_grad, pack, cuda::load<float>(sum, pack));
+    cuda::store<float>(gamma_grad, pack, cuda::load<float>(product_sum, pack));
+  }
+  __device__ Loaded load(int row, int pack, int packs) const {
+    const std::int64_t at = static_cast<std::int64_t>(row) * packs + pack;
+    return {load_pack<T>(dy, at), load_pack<T>(x, at)};
+  }
+  __device__ void store(std::int64_t at, const Loaded& loaded, const Factors& factors) const {
+    cuda::store<T>(dx, at, apply_backward(to_floats(loaded.dy), to_floats(loaded.x), factors));
+  }
+};
+
 /// The same behind a max-pool: a row is a square of four pixels.
 template <typename T>
 struct PooledBackwardApply {
@@ -559,11 +606,16 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
   });
 }
 
-void norm_backward_finalize(const float* sum, const float* product_sum, const RowShape& shape,
-                            const NormVectors& vectors, const NormGradients& out, Stream stream) {
-  launch("norm_backward_finalize", finish_kernel<FinishBackward>, blocks_for(shape.channels), block_threads,
-         stream, FinishBackward{static_cast<double>(shape.rows), vectors, out}, sum, product_sum,
-         shape.channels);
+void norm_backward_apply_sums(Numeric numeric, const void* dy, const void* x, const RowShape& shape,
+                              const NormVectors& vectors, const float* sum, const float* product_sum,
+                              float* gamma_grad, float* beta_grad, void* dx, Sweep sweep, Stream stream) {
+  with_element(numeric, [&]<typename T>(T) {
+    for_rows("norm_backward_apply_sums",
+             SummedBackwardApply<T>{dy, x, vectors, sum, product_sum,
+                                    static_cast<float>(1.0 / static_cast<double>(shape.rows)), gamma_grad,
+                                    beta_grad, dx},
+             shape, sweep, stream);
+  });
 }
 
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,

@@ -128,19 +128,23 @@ Operation row(const NormBackwardSums& a) {
                           vectors(r, a.norm), room(r, a.partial), gradients(r, a.out), sweep, r.stream());
                     });
 }
-Operation row(const NormBackwardFinalize& a) {
-  return make("norm_backward_finalize", "norm backward finalize",
-              moves({a.sum, a.product_sum}, {}) + gradients_of(a.norm, a.out), [a](Runner& r, Sweep) {
-                r.kernels().norm_backward_finalize(r.at<float>(a.sum), r.at<float>(a.product_sum), a.shape,
-                                                   vectors(r, a.norm), gradients(r, a.out), r.stream());
-              });
-}
 Operation row(const NormBackwardApply& a) {
   return make_sweep("norm_backward_apply", "norm backward apply",
                     moves({a.dy, a.mask, a.x, a.factors}, {a.dx, a.masked}), [a](Runner& r, Sweep sweep) {
                       r.kernels().norm_backward_apply(r.numeric(), r.at(a.dy), r.at<std::uint8_t>(a.mask),
                                                       r.at(a.x), a.shape, r.at<BackwardFactors>(a.factors),
                                                       r.at(a.dx), r.at(a.masked), sweep, r.stream());
+                    });
+}
+Operation row(const NormBackwardApplySums& a) {
+  return make_sweep("norm_backward_apply_sums", "norm backward apply",
+                    moves({a.dy, a.x, a.sum, a.product_sum, a.norm.gamma, a.norm.mean, a.norm.inverse_std},
+                          {a.dx, a.gamma_grad, a.beta_grad}),
+                    [a](Runner& r, Sweep sweep) {
+                      r.kernels().norm_backward_apply_sums(
+                          r.numeric(), r.at(a.dy), r.at(a.x), a.shape, vectors(r, a.norm), r.at<float>(a.sum),
+                          r.at<float>(a.product_sum), r.at<float>(a.gamma_grad), r.at<float>(a.beta_grad),
+                          r.at(a.dx), sweep, r.stream());
                     });
 }
 Operation row(const NormMaxPool& a) {

@@ -139,15 +139,15 @@ struct NormBackwardSums {
   PartialRefs partial;
   NormGradientRefs out;
 };
-struct NormBackwardFinalize {
-  RowShape shape;
-  Ref sum, product_sum;
-  NormRefs norm;
-  NormGradientRefs out;
-};
 struct NormBackwardApply {
   RowShape shape;
   Ref dy, mask, x, factors, dx, masked;
+};
+struct NormBackwardApplySums {
+  RowShape shape;
+  Ref dy, x;
+  NormRefs norm;
+  Ref sum, product_sum, gamma_grad, beta_grad, dx;
 };
 struct NormMaxPool {
   PoolShape shape;
@@ -226,8 +226,8 @@ Operation row(const NormSums& a);
 Operation row(const NormFinalize& a);
 Operation row(const NormApply& a);
 Operation row(const NormBackwardSums& a);
-Operation row(const NormBackwardFinalize& a);
 Operation row(const NormBackwardApply& a);
+Operation row(const NormBackwardApplySums& a);
 Operation row(const NormMaxPool& a);
 Operation row(const PooledNormBackwardSums& a);
 Operation row(const PooledNormBackwardApply& a);

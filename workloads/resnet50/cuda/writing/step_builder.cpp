@@ -168,12 +168,16 @@ class BackwardPass {
   int write();
 
  private:
+  /// Sums that a graph has written of a norm's gradient, and of that times the normalized input.
+  struct NormSumRefs {
+    Ref sum = no_tensor, product_sum = no_tensor;
+  };
   /// Gradient of a block's output.
   struct Gradient {
     Ref values = no_tensor;
-    bool is_masked = false;    ///< the ReLU has been passed
-    bool has_factors = false;  ///< then also: those of the block's norms are known
-    NormGradientRefs norm, shortcut_norm;
+    bool is_masked = false;  ///< the ReLU has been passed
+    bool has_sums = false;   ///< then also: those of the block's norms are known
+    NormSumRefs norm, shortcut_norm;
     Sites sites;  ///< on which all this depends
   };
 
@@ -182,8 +186,9 @@ class BackwardPass {
   NormGradientRefs gradients_of(const UnitState& unit);
   /// From the gradient of the norm's output to that of its input.
   void norm(const UnitState& unit, Ref dy, Ref mask, Ref dx, Ref masked, const Sites& sites);
-  void tail_norm(const UnitState& unit, const Gradient& gradient, const NormGradientRefs& known, Ref mask,
-                 Ref dx, Ref masked);
+  void tail_norm(const UnitState& unit, const Gradient& gradient, const NormSumRefs& known, Ref mask, Ref dx,
+                 Ref masked);
+  void apply_sums(const UnitState& unit, Ref dy, const NormSumRefs& sums, Ref dx, const Sites& sites);
   void weights(const UnitState& unit, Ref dy, const Sites& sites);
   Ref data(const UnitState& unit, Ref dy, Ref in_for_size, const Sites& sites);
   /// Through the convolution and the norm before it.
@@ -266,14 +271,21 @@ void BackwardPass::norm(const UnitState& unit, Ref dy, Ref mask, Ref dx, Ref mas
 }
 
 /// Writes the backward pass of one of the norms at a block's end.
-void BackwardPass::tail_norm(const UnitState& unit, const Gradient& gradient, const NormGradientRefs& known,
+void BackwardPass::tail_norm(const UnitState& unit, const Gradient& gradient, const NormSumRefs& known,
                              Ref mask, Ref dx, Ref masked) {
-  if (!gradient.has_factors) {
+  if (!gradient.has_sums) {
     return norm(unit, gradient.values, gradient.is_masked ? no_tensor : mask, dx, masked, gradient.sites);
   }
+  apply_sums(unit, gradient.values, known, dx, gradient.sites);
+}
+
+void BackwardPass::apply_sums(const UnitState& unit, Ref dy, const NormSumRefs& sums, Ref dx,
+                              const Sites& sites) {
   step_.emit(unit.unit->norm.name + " backward apply",
-             NormBackwardApply{unit.shape, gradient.values, no_tensor, unit.y, known.factors, dx, no_tensor},
-             gradient.sites);
+             NormBackwardApplySums{unit.shape, dy, unit.y, unit.norm, sums.sum, sums.product_sum,
+                                   step_.tensors().gradient(unit.first_parameter + 1),
+                                   step_.tensors().gradient(unit.first_parameter + 2), dx},
+             sites);
 }
 
 void BackwardPass::weights(const UnitState& unit, Ref dy, const Sites& sites) {
@@ -302,8 +314,8 @@ Ref BackwardPass::data(const UnitState& unit, Ref dy, Ref in_for_size, const Sit
   return dx;
 }
 
-/// The graph gives the norm's two sums; its factors of the next gradient are made from them by our kernel, in
-/// double, so the ones that the graph offers are not read.
+/// The graph gives the norm's two sums; its factors of the next gradient are made from them by our kernel, so
+/// the ones that the graph offers are not read.
 Ref BackwardPass::data_norm(const UnitState& unit, const UnitState& previous, Ref dy, const Sites& sites) {
   const std::string& name = previous.unit->norm.name;
   const int channels = previous.shape.channels;
@@ -327,11 +339,7 @@ Ref BackwardPass::data_norm(const UnitState& unit, const UnitState& previous, Re
                        {TensorId::factor_x, vector("d." + name + ".unused_x", channels)},
                        {TensorId::constant, vector("d." + name + ".unused_constant", channels)}}},
              sites);
-  const NormGradientRefs out = gradients_of(previous);
-  step_.emit(name + " backward statistics", NormBackwardFinalize{previous.shape, sum, product_sum, norm, out},
-             sites);
-  step_.emit(name + " backward apply",
-             NormBackwardApply{previous.shape, dz, no_tensor, previous.y, out.factors, dz, no_tensor}, sites);
+  apply_sums(previous, dz, {sum, product_sum}, dz, sites);
   return dz;
 }
 
@@ -380,7 +388,7 @@ BackwardPass::Gradient BackwardPass::data_add(const UnitState& unit, Ref dy, Ref
 
 /// The graph computes the end of the block before again, to know where its ReLU passed.
 void BackwardPass::data_tail(RunGraph run, const BlockState& before, Gradient& gradient) {
-  gradient.is_masked = gradient.has_factors = true;
+  gradient.is_masked = gradient.has_sums = true;
   const auto add_norm = [&](const UnitState& unit, std::initializer_list<TensorId> ids) {
     const std::string name = "d." + unit.unit->norm.name;
     const int channels = unit.shape.channels;
@@ -395,13 +403,13 @@ void BackwardPass::data_tail(RunGraph run, const BlockState& before, Gradient& g
                                 vector(name + ".unused_x", channels),
                                 vector(name + ".unused_constant", channels)};
     for (std::size_t i = 0; i < refs.size(); ++i) { run.tensors.emplace_back(ids.begin()[i], refs[i]); }
-    return std::pair(refs[6], refs[5]);
+    return NormSumRefs{refs[6], refs[5]};
   };
   const UnitState& last = before.units.back();
   const auto sums = add_norm(last, {TensorId::x, TensorId::mean, TensorId::inverse_std, TensorId::scale,
                                     TensorId::shift, TensorId::scale_grad, TensorId::shift_grad,
                                     TensorId::factor_dy, TensorId::factor_x, TensorId::constant});
-  std::pair<Ref, Ref> shortcut_sums;
+  NormSumRefs shortcut_sums;
   if (before.shortcut.empty()) {
     run.spec.kind = GraphKind::backward_data_tail;
     run.tensors.emplace_back(TensorId::shortcut, before.in);
@@ -413,16 +421,9 @@ void BackwardPass::data_tail(RunGraph run, const BlockState& before, Gradient& g
                                                   TensorId::shortcut_shift_grad, TensorId::shortcut_factor_dy,
                                                   TensorId::shortcut_factor_x, TensorId::shortcut_constant});
   }
-  Sites sites = gradient.sites;
-  step_.emit("d." + last.unit->norm.name + " from the next block", run, sites);
-  const auto finalize = [&](const UnitState& unit, const std::pair<Ref, Ref>& of) {
-    const NormGradientRefs out = gradients_of(unit);
-    step_.emit(unit.unit->norm.name + " backward statistics",
-               NormBackwardFinalize{unit.shape, of.first, of.second, unit.norm, out}, sites);
-    return out;
-  };
-  gradient.norm = finalize(last, sums);
-  if (!before.shortcut.empty()) { gradient.shortcut_norm = finalize(before.shortcut[0], shortcut_sums); }
+  step_.emit("d." + last.unit->norm.name + " from the next block", run, gradient.sites);
+  gradient.norm = sums;
+  gradient.shortcut_norm = shortcut_sums;
 }
 
 BackwardPass::Gradient BackwardPass::block(const BlockState& block, const Gradient& dy,

@@ -192,10 +192,15 @@ void norm_backward_sums(Numeric numeric, const void* dy, const std::uint8_t* mas
   backward_sums(numeric, dz, x, shape, vectors, out);
 }
 
-void norm_backward_finalize(const float* sum, const float* product_sum, const RowShape& shape,
-                            const NormVectors& vectors, const NormGradients& out, Stream /*stream*/) {
+void norm_backward_apply_sums(Numeric numeric, const void* dy, const void* x, const RowShape& shape,
+                              const NormVectors& vectors, const float* sum, const float* product_sum,
+                              float* gamma_grad, float* beta_grad, void* dx, Sweep /*sweep*/,
+                              Stream /*stream*/) {
   const std::size_t channels = as_index(shape.channels);
-  finish_backward({sum, sum + channels}, {product_sum, product_sum + channels}, shape, vectors, out);
+  std::vector<BackwardFactors> factors(channels);
+  finish_backward({sum, sum + channels}, {product_sum, product_sum + channels}, shape, vectors,
+                  {gamma_grad, beta_grad, factors.data()});
+  backward_apply(numeric, read(numeric, dy, count_of(shape)), x, shape, factors.data(), dx);
 }
 
 void norm_backward_apply(Numeric numeric, const void* dy, const std::uint8_t* mask, const void* x,
@@ -322,8 +327,8 @@ const Kernels& plain_kernels() {
                                norm_finalize,
                                norm_apply,
                                norm_backward_sums,
-                               norm_backward_finalize,
                                norm_backward_apply,
+                               norm_backward_apply_sums,
                                norm_max_pool,
                                pooled_norm_backward_sums,
                                pooled_norm_backward_apply,

@@ -335,15 +335,39 @@ TEST_CASE("sums that a graph has written become statistics and factors") {
   const Line line = line_of(norm);
   CHECK(distance(scale.values(), line.scale) < tolerance(Numeric::fp16));
   CHECK(distance(shift.values(), line.shift) < tolerance(Numeric::fp16));
+}
 
-  const DeviceNorm gradients(channels);
-  const Buffer factors(sizeof(BackwardFactors) * static_cast<std::size_t>(channels));
-  norm_backward_finalize(
-      first.as<float>(), second.as<float>(), shape, norm.vectors(),
-      {gradients.gamma.as<float>(), gradients.beta.as<float>(), factors.as<BackwardFactors>()}, nullptr);
+TEST_CASE("backward from a graph's sums: gradients of gamma, beta and the input, also where dx is dy") {
+  require_gpu();
+  const Numeric numeric = GENERATE(Numeric::fp32, Numeric::bf16, Numeric::fp16);
+  const auto [rows, channels] = GENERATE(shapes());
+  const bool in_place = GENERATE(false, true);
+  CAPTURE(to_string(numeric), rows, channels, in_place);
+  const RowShape shape{rows, channels};
+  const Values x = random_values(numeric, rows * channels, 1, 3),
+               dy = random_values(numeric, rows * channels, 2);
+  const Values sums = random_values(Numeric::fp32, channels, 5),
+               products = random_values(Numeric::fp32, channels, 6);
+  const DeviceNorm norm(channels), gradients(channels);
+  const Values gamma = norm.gamma.values(), mean = norm.mean.values(),
+               inverse_std = norm.inverse_std.values();
+  Values expected(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c = i % static_cast<std::size_t>(channels);
+    const double normalized = (x[i] - mean[c]) * inverse_std[c];
+    expected[i] = gamma[c] * inverse_std[c] *
+                  (dy[i] - (sums[c] + normalized * products[c]) / static_cast<double>(rows));
+  }
+  const Tensor device_x(numeric, x), device_dy(numeric, dy), dx(numeric, x.size());
+  const Tensor sum = vector_of(sums), product_sum = vector_of(products);
+  const Tensor& out = in_place ? device_dy : dx;
+  norm_backward_apply_sums(numeric, device_dy.data(), device_x.data(), shape, norm.vectors(), sum.as<float>(),
+                           product_sum.as<float>(), gradients.gamma.as<float>(), gradients.beta.as<float>(),
+                           out.data(), rows == 245 ? Sweep::descending : Sweep::ascending, nullptr);
   check(cudaDeviceSynchronize());
-  CHECK(distance(gradients.beta.values(), sums) < 1e-6);
-  CHECK(distance(gradients.gamma.values(), squares) < 1e-6);
+  CHECK(gradients.beta.values() == sums);
+  CHECK(gradients.gamma.values() == products);
+  CHECK(distance(out.values(), expected) < tolerance(numeric));
 }
 
 TEST_CASE("equal inputs give equal bits in sums of a normalization, split into many blocks") {
