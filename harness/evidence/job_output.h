@@ -46,7 +46,7 @@ class FigureReader {
   explicit FigureReader(const JobThroughput& throughput);
   /// The figure of a line; nothing where it says none.
   std::optional<JobFigure> read(std::string_view line, std::int64_t t_ns);
-  /// Of the lines so far.
+  /// Lines so far whose figure is none.
   const MisreadLines& misread() const { return misread_; }
 
  private:

@@ -18,7 +18,7 @@ struct LineFigure {
   std::map<std::string, std::string> settings = {};
 };
 
-/// What a line that a pattern matches says: a figure, or why its value is none.
+/// A line that a pattern matches: its figure, or why its value is none.
 struct LineReading {
   std::optional<LineFigure> figure = {};
   std::string refusal = {};  ///< "'nan', which is not a number above zero"
