@@ -700,7 +700,7 @@ std::vector<std::string> collective_names() {
 
 void read_nccl_tests(LineReader& lines, const ImportSettings& settings, RecordImporter& importer) {
   const bool has_line = lines.next();
-  const std::string start(has_line ? trim(lines.line()).substr(0, 1) : std::string_view());
+  const std::string start(has_line ? trim(without_rank_tag(lines.line())).substr(0, 1) : std::string_view());
   const bool is_row = has_line && lines.line().find("\"numCycle\"") != std::string_view::npos;
   lines.rewind();
   if (start == "[" || is_row) { return read_rccl_json(lines, settings, importer); }

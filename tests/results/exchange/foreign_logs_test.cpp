@@ -86,12 +86,15 @@ TEST_CASE("options that contradict a log of tf_cnn_benchmarks are refused") {
   CHECK(ImportedText("a.log", text, settings).trials().at(0).batch_size == 64);
 }
 
-TEST_CASE("labels of srun in front of each line are taken off") {
-  std::string labelled;
-  for (const auto& line : split(text_of("nccl-tests/all_reduce_perf.txt"), '\n')) {
-    labelled += " 0: " + line + "\n";
+TEST_CASE("labels of srun and mpirun in front of each line are taken off") {
+  for (const std::string label : {" 0: ", "[1,0]<stdout>:", "[1,0]<stdout>: "}) {
+    CAPTURE(label);
+    std::string labelled;
+    for (const auto& line : split(trim(text_of("nccl-tests/all_reduce_perf.txt")), '\n')) {
+      labelled += label + line + "\n";
+    }
+    CHECK(ImportedText("x.txt", labelled, {.experiment = "e", .arm = "vm"}).probes().size() == 6);
   }
-  CHECK(ImportedText("x.txt", labelled, {.experiment = "e", .arm = "vm"}).probes().size() == 6);
 }
 
 TEST_CASE("a log of tf_cnn_benchmarks needs the dashes behind its total") {
