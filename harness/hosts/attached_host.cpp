@@ -104,6 +104,9 @@ class Shell {
     std::string text;
     for (char letter = 0;;) {
       wait(POLLIN, end, "it does not answer");
+      if (++bytes_ > most_bytes || std::chrono::steady_clock::now() > end) {
+        throw failed("it prints other words, and no answer (a start-up file of the shell there?)");
+      }
       const auto got = ::recv(process_.in.get(), &letter, 1, MSG_DONTWAIT);
       if (got == 0) { throw failed("the launcher ended"); }
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) { continue; }
@@ -187,6 +190,8 @@ class Shell {
 
  private:
   static constexpr std::size_t most_kept_bytes = 2048;
+  /// Of what it says before the agent does: a start-up file may print a banner, but not without end.
+  static constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
   void wait(short events, std::chrono::steady_clock::time_point end, const char* why) {
     constexpr int look_period_ms = 200;
@@ -238,6 +243,7 @@ class Shell {
   std::thread words_;
   std::mutex mutex_;
   std::string kept_;
+  std::size_t bytes_ = 0;
 };
 
 class Attached final : public AttachedHost {

@@ -51,6 +51,8 @@ TEST_CASE("machines that cannot be attached are refused by name, and one that is
   CHECK_THAT(refusal_of({machine_by(
                  "c:1", {"sh", "-c", "echo 'me@vm: Permission denied (publickey).' >&2; exit 255"})}),
              Contains("the launcher asks for a password or a key that it has not"));
+  CHECK_THAT(refusal_of({machine_by("c:1", {"sh", "-c", "exec yes banner"})}),
+             Contains("it prints other words, and no answer"));
   CHECK_THAT(refusal_of({machine_by("c:1", {"no-such-launcher"})}),
              Contains("not installed on this machine"));
   CHECK_THAT(refusal_of({machine_by("c:1", {"setarch", "i686"})}), Contains("its architecture is i686"));
