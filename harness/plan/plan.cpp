@@ -423,7 +423,20 @@ Plan make_plan(const Scenario& scenario, const vmctl::Inventory& inventory, bool
   return make_plan(scenario, {{"", inventory, emulated}}, done);
 }
 
-Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& hosts, const PairsDone& done) {
+namespace {
+
+/// Several hosts by the names that the run has for them: their own may be alike, and then neither messages
+/// nor addresses that follow from them would tell the hosts apart.
+std::vector<PlanHost> by_their_names(std::vector<PlanHost> hosts) {
+  if (hosts.size() == 1) { return hosts; }
+  for (auto& host : hosts) { host.inventory.hostname = host.name; }
+  return hosts;
+}
+
+}  // namespace
+
+Plan make_plan(const Scenario& scenario, const std::vector<PlanHost>& given, const PairsDone& done) {
+  const auto hosts = by_their_names(given);
   for (const auto& host : hosts) {
     if (host.inventory.architecture == vmctl::supported_architecture) { continue; }
     throw Error(
