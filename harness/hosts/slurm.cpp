@@ -140,7 +140,10 @@ std::string output_of(const std::vector<std::string>& command) {
                 fmt::format("{}: {}", join(command, " "), why));
   };
   if (on_path(command[0]).empty()) { refuse("it is not installed on this machine"); }
-  const auto result = run_command(command);
+  CommandResult result;
+  try {
+    result = run_command(command);
+  } catch (const Error& error) { refuse(error.message() + " (does slurmctld answer? try it by hand)"); }
   if (result.exit_status != 0) {
     refuse(fmt::format("exit status {}: {}", result.exit_status, excerpt(trim(result.err), 300)));
   }
