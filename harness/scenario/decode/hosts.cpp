@@ -364,6 +364,12 @@ HostList decode_hosts_key(const Field& field, const std::optional<std::filesyste
                                 std::move(map)};
     return {};
   }
+  if (field.node.IsSequence()) {
+    diagnostics.add(field.mark(),
+                    "hosts must be the path of a hosts file, or what stands in one (such as hosts: "
+                    "{hosts: [...]})");
+    return {};
+  }
   if (!field.node.IsScalar()) { return decode_host_list(field, "hosts", diagnostics); }
   const auto& path = field.node.Scalar();
   if (path.empty() || path == "-" || path.size() > most_word_bytes || path.find('\0') != std::string::npos) {
@@ -424,7 +430,15 @@ HostList hosts_of(const Scenario& scenario, const std::string& option) {
     list.launcher = scenario.hosts.launcher;
     for (auto& host : list.hosts) { host = *own(host); }
   } else if (list.hosts.size() > 1) {
-    refuse_hosts_option("names alone give no network between several hosts; write a hosts file");
+    std::vector<std::string> names, strange;
+    for (const auto& host : known) { names.push_back(host.name); }
+    for (const auto& host : list.hosts) {
+      if (own(host) == known.end()) { strange.push_back(host.name); }
+    }
+    refuse_hosts_option(fmt::format("names alone give no network between several hosts; write a hosts file{}",
+                                    known.empty() ? ""
+                                                  : fmt::format(" (the scenario has {}, and not {})",
+                                                                join(names, ", "), join(strange, ", "))));
   }
   return list;
 }

@@ -157,6 +157,8 @@ TEST_CASE("hosts of a scenario are refused where they stand") {
   CHECK_THAT(refused("none.yaml"), StartsWith("x.yaml:6:8: hosts: ") && Contains("no such file"));
   CHECK_THAT(refused("."), StartsWith("x.yaml:6:8: hosts: ") && Contains("is a folder"));
   CHECK_THAT(refused("\"-\""), StartsWith("x.yaml:6:8: hosts must be the path"));
+  CHECK_THAT(refused("[a, b]"),
+             StartsWith("x.yaml:6:8: hosts must be the path") && Contains("(such as hosts: {hosts: [...]})"));
   CHECK_THAT(refused("bad.yaml"),
              StartsWith((folder.path / "bad.yaml").string() + ":1:9: '' is not the name"));
   CHECK_THAT(refused("{hosts: [a, b]}"), StartsWith("x.yaml:6:17: host 'a' needs a network"));
@@ -181,7 +183,9 @@ TEST_CASE("option --hosts has names or a file, and comes before the scenario's h
   CHECK(one.launcher == scenario.hosts.launcher);
   CHECK(one.hosts == std::vector<ListedHost>{{"gpu-b", {HostNetworkKind::bridge, "br-data"}}});
   CHECK(hosts_of(scenario, "other").launcher == launcher_words(KnownLauncher::ssh));
-  CHECK(hosts_error([&] { hosts_of(scenario, "gpu-a,other"); }).code() == ErrorCode::usage);
+  const auto strange = hosts_error([&] { hosts_of(scenario, "gpu-a,other"); });
+  CHECK(strange.code() == ErrorCode::usage);
+  CHECK_THAT(strange.message(), Contains("(the scenario has gpu-a, gpu-b, and not other)"));
 
   set_hosts(scenario, one);
   CHECK(scenario.hosts == one);
