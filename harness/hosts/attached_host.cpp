@@ -190,7 +190,7 @@ class Shell {
 
  private:
   static constexpr std::size_t most_kept_bytes = 2048;
-  /// Of what it says before the agent does: a start-up file may print a banner, but not without end.
+  /// Bounds its words before the agent's: a start-up file may print a banner, but not without end.
   static constexpr std::size_t most_bytes = std::size_t{1} << 20;
 
   void wait(short events, std::chrono::steady_clock::time_point end, const char* why) {
