@@ -16,6 +16,10 @@ inline std::filesystem::path payload_with_a_shell(const std::filesystem::path& f
   auto image = folder / "env.sqfs";
   std::filesystem::create_directories(root / "bin");
   std::filesystem::copy("/bin/dash", root / "bin/sh");
+  // The program that starts it: a payload without it is refused.
+  const std::filesystem::path loader = "/lib64/ld-linux-x86-64.so.2";
+  std::filesystem::create_directories(root / "lib64");
+  std::filesystem::copy(std::filesystem::canonical(loader), root / loader.relative_path());
   run_checked({"mksquashfs", root.string(), image.string(), "-quiet", "-no-progress"});
   return image;
 }
