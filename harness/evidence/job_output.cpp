@@ -122,11 +122,10 @@ void check_sources(const std::vector<FigureSource>& sources, std::size_t skip,
   for (const auto& source : sources) {
     const auto count = source.figures.size();
     if (count == 0) {
-      doubts.push_back(
-          source.misread.count == 0
-              ? source.name + " printed no figure"
-              : fmt::format("{} printed no figure: its last line that the pattern matches says {}",
-                            source.name, source.misread.words));
+      doubts.push_back(source.misread.count == 0
+                           ? source.name + " printed no figure"
+                           : fmt::format("{} printed no figure: the last line that should have one says {}",
+                                         source.name, source.misread.words));
     } else if (count < std::max<std::size_t>(skip, 1) + fewest_figures) {
       doubts.push_back(fmt::format("{} printed {}, and after {} that do not count {} must be left",
                                    source.name, counted(count, "figure"), std::max<std::size_t>(skip, 1),
@@ -187,7 +186,12 @@ std::optional<JobFigure> FigureReader::read(std::string_view line, std::int64_t 
   }
   if (*format_ == LineFormat::mllog) { return read_mllog(line, t_ns); }
   const auto said = results::step_line(*format_, line);
-  if (!said) { return std::nullopt; }
+  if (!said) {
+    if (const auto word = results::misread_speed(*format_, line)) {
+      misread_ = {misread_.count + 1, t_ns, fmt::format("'{}', which is not a number above zero", *word)};
+    }
+    return std::nullopt;
+  }
   JobFigure figure{t_ns, said->speed, said->work};
   if (said->is_mean && said->steps) {
     // The mean of all steps so far: these since the line before took the rest of the time.
@@ -216,7 +220,7 @@ JobResult judge_job(const std::vector<FigureSource>& sources, const JobThroughpu
   for (const auto& source : sources) {
     // The figures around such a line would count for its time.
     if (source.misread.count > 0 && source.misread.last_ns > result.begin_ns) {
-      result.doubts.push_back(fmt::format("{}: the pattern matches {} without a figure; the last says {}",
+      result.doubts.push_back(fmt::format("{}: {} without the figure that belongs there; the last says {}",
                                           source.name, counted(source.misread.count, "line"),
                                           source.misread.words));
     }

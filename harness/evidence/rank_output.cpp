@@ -52,6 +52,10 @@ std::pair<TagSearch, Tag> match_tag(std::string_view text, std::string_view tag_
   return none;
 }
 
+/// Ranks whose carriage return is remembered; output may name any number of ranks. Of the others "\r\n" is
+/// two ends, the second of an empty line.
+constexpr std::size_t most_returned = 4096;
+
 }  // namespace
 
 void RankOutputSplitter::add(std::string_view text) {
@@ -104,7 +108,7 @@ void RankOutputSplitter::feed(std::string_view bytes, const std::function<void(R
       const auto rank = current_;
       if (partial_.contains(rank)) { take_piece({}, true, on_line); }
       current_ = rank;
-      returned_.insert(rank);
+      if (returned_.size() < most_returned) { returned_.insert(rank); }
       rest.remove_prefix(1);
       continue;
     }

@@ -119,10 +119,37 @@ TEST_CASE("a line without a figure is not passed over, for those around it would
   take("0", 9);
   take("100", 10);
   CHECK_THAT(doubts_of(judge()),
-             Contains("t1n1: the pattern matches 2 lines without a figure; the last says '0', "
+             Contains("t1n1: 2 lines without the figure that belongs there; the last says '0', "
                       "which is not a number above zero"));
   CHECK_THAT(doubts_of(judge_job({{"t1n1", {}, reader.misread()}}, tokens(FigureScope::job), 1)),
-             Contains("t1n1 printed no figure: its last line that the pattern matches says '0'"));
+             Contains("t1n1 printed no figure: the last line that should have one says '0'"));
+}
+
+TEST_CASE("a known program's line with nan in place of its speed is not passed over either") {
+  const auto word = [](LineFormat format, const std::string& line) {
+    JobThroughput how;
+    how.format = format;
+    FigureReader reader(how);
+    CHECK_FALSE(reader.read(line, 1));
+    return reader.misread().words;
+  };
+  const std::string is_none = ", which is not a number above zero";
+  CHECK(word(LineFormat::tf_cnn_benchmarks, "10\timages/sec: nan +/- nan (jitter = nan)\tnan") ==
+        "'nan'" + is_none);
+  CHECK(word(LineFormat::horovod, "Iter #3: 0.0 img/sec per GPU") == "'0.0'" + is_none);
+  CHECK(word(LineFormat::torchvision, "Epoch: [0]  [  10/5005]  eta: 1:00  img/s: inf  loss: 6.9") ==
+        "'inf'" + is_none);
+  CHECK(word(LineFormat::torchtitan, "[titan] step: 8  loss:  7.9  tps: 0  tflops: 0.00  mfu: 0.00%") ==
+        "'0'" + is_none);
+  CHECK(word(LineFormat::megatron,
+             " iteration 5/ 50 | elapsed time per iteration (ms): nan | global batch size: 1024 |") ==
+        "'nan'" + is_none);
+  CHECK(word(LineFormat::jsonl, R"({"throughput": NaN, "work": 3})") == "'NaN'" + is_none);
+  CHECK(word(LineFormat::jsonl, R"({"throughput": null})") == "'null'" + is_none);
+  // Lines of something else.
+  CHECK(word(LineFormat::jsonl, R"({"loss": 3})").empty());
+  CHECK(word(LineFormat::torchvision, "Test:  [ 10/50]  img/s: nan").empty());
+  CHECK(word(LineFormat::tf_cnn_benchmarks, "total images/sec: nan").empty());
 }
 
 TEST_CASE("work that a job says it has done is held against the agent's clock") {

@@ -8,6 +8,7 @@
 #include <array>
 
 #include "common/text/json.h"
+#include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
@@ -37,6 +38,19 @@ std::optional<double> speed_of(std::optional<std::string_view> word) {
   return value && *value > 0 ? value : std::nullopt;
 }
 
+/// A line with its speed, or with the word that stands in its place.
+struct ReadLine {
+  StepLine step;
+  std::string misread = {};
+};
+
+ReadLine read_speed(std::string_view word, StepLine step = {}) {
+  const auto speed = speed_of(word);
+  if (!speed) { return {step, excerpt(word)}; }
+  step.speed = *speed;
+  return {step};
+}
+
 /// Without what colours a terminal: "ESC[31m".
 std::string without_colours(std::string_view line) {
   std::string plain;
@@ -53,58 +67,60 @@ std::string without_colours(std::string_view line) {
 }
 
 /// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"
-std::optional<StepLine> tf_cnn_line(std::string_view line) {
+std::optional<ReadLine> tf_cnn_line(std::string_view line) {
   constexpr std::string_view label = "\timages/sec:";
   const auto at = line.find(label);
   const auto step = at == line.npos ? std::nullopt : parse_integer(trim(line.substr(0, at)));
   if (!step || *step < 1) { return std::nullopt; }
   const auto words = words_of(line.substr(at + label.size()));
-  const auto speed = words.empty() ? std::nullopt : speed_of(words[0]);
-  if (!speed) { return std::nullopt; }
-  return StepLine{*speed, words.size() > 1 && words[1] == "+/-", static_cast<double>(*step)};
+  if (words.empty()) { return std::nullopt; }
+  const bool is_mean = words.size() > 1 && words[1] == "+/-";
+  return read_speed(words[0], {0, is_mean, static_cast<double>(*step)});
 }
 
 /// "Iter #0: 100.0 img/sec per GPU"
-std::optional<StepLine> horovod_line(std::string_view line) {
+std::optional<ReadLine> horovod_line(std::string_view line) {
   line = trim(line);
   if (!line.starts_with("Iter #")) { return std::nullopt; }
   const auto words = words_of(line.substr(std::min(line.size(), line.find(':') + 1)));
-  const auto speed = words.empty() ? std::nullopt : speed_of(words[0]);
-  return speed ? std::optional(StepLine{*speed}) : std::nullopt;
+  return words.empty() ? std::nullopt : std::optional(read_speed(words[0]));
 }
 
 /// "Epoch: [0]  [  10/5005]  eta: …  lr: 0.1  img/s: 350.1  loss: 6.9 …"
-std::optional<StepLine> torchvision_line(std::string_view line) {
-  const auto speed = line.starts_with("Epoch: [") ? speed_of(word_behind(line, "img/s")) : std::nullopt;
-  return speed ? std::optional(StepLine{*speed}) : std::nullopt;
+std::optional<ReadLine> torchvision_line(std::string_view line) {
+  const auto speed = line.starts_with("Epoch: [") ? word_behind(line, "img/s") : std::nullopt;
+  return speed ? std::optional(read_speed(*speed)) : std::nullopt;
 }
 
 /// "[titan] … step: 80  loss:  7.9  grad_norm: …  tps: 57,729  tflops: 78.76  mfu: 7.96%"; a validation's
 /// line has other words for its step.
-std::optional<StepLine> torchtitan_line(std::string_view line) {
+std::optional<ReadLine> torchtitan_line(std::string_view line) {
   const auto plain = without_colours(line);
   const auto step = word_behind(plain, "step");
-  const auto speed = speed_of(word_behind(plain, "tps"));
+  const auto speed = word_behind(plain, "tps");
   const bool is_training = word_behind(plain, "mfu").has_value() && plain.find("valid") == std::string::npos;
   if (!step || !speed || !is_training) { return std::nullopt; }
-  return StepLine{*speed};
+  return read_speed(*speed);
 }
 
 /// "iteration 50/ 5000 | consumed samples: 51200 | elapsed time per iteration (ms): 61674.3 | … | global
 /// batch size: 1024 | …": its words for throughput have changed with versions, its times have not.
-std::optional<StepLine> megatron_line(std::string_view line) {
+std::optional<ReadLine> megatron_line(std::string_view line) {
   if (line.find("iteration ") == line.npos) { return std::nullopt; }
-  const auto ms = speed_of(word_behind(line, "elapsed time per iteration (ms)"));
+  const auto time = word_behind(line, "elapsed time per iteration (ms)");
   const auto batch = speed_of(word_behind(line, "global batch size"));
-  if (!ms || !batch) { return std::nullopt; }
+  if (!time || !batch) { return std::nullopt; }
+  auto read = read_speed(*time, {0, false, {}, speed_of(word_behind(line, "consumed samples"))});
   constexpr double ms_per_second = 1000;
-  return StepLine{*batch / *ms * ms_per_second, false, {}, speed_of(word_behind(line, "consumed samples"))};
+  if (read.misread.empty()) { read.step.speed = *batch / read.step.speed * ms_per_second; }
+  return read;
 }
 
 /// {"throughput": 1234.5, "work": 100000}
-std::optional<StepLine> json_line(std::string_view line) {
+std::optional<ReadLine> json_line(std::string_view line) {
   constexpr JsonLimits limits{.bytes = 4096, .depth = 8, .values = 1000};
   line = trim(line);
+  constexpr std::string_view name_of_speed = "\"throughput\":";
   if (!line.starts_with('{')) { return std::nullopt; }
   const auto object = parse_json_or_null(line, limits);
   const auto number = [&](const char* name) -> std::optional<double> {
@@ -114,7 +130,14 @@ std::optional<StepLine> json_line(std::string_view line) {
     return value > 0 && value < 9e300 ? std::optional(value) : std::nullopt;
   };
   const auto speed = object.is_object() ? number("throughput") : std::nullopt;
-  return speed ? std::optional(StepLine{*speed, false, {}, number("work")}) : std::nullopt;
+  if (speed) { return ReadLine{{*speed, false, {}, number("work")}}; }
+  // Python writes NaN and Infinity, which JSON does not have.
+  const auto at = line.find(name_of_speed);
+  const bool has_speed = at != line.npos && (object.is_null() || object.contains("throughput"));
+  if (!has_speed) { return std::nullopt; }
+  auto word = trim(line.substr(at + name_of_speed.size()));
+  word = word.substr(0, word.find_first_of(",} "));
+  return word.empty() ? std::nullopt : std::optional(ReadLine{{}, excerpt(word)});
 }
 
 }  // namespace
@@ -123,7 +146,9 @@ const LineFormatFacts& facts_of(LineFormat format) {
   return *std::ranges::find(line_formats, format, &LineFormatFacts::format);
 }
 
-std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
+namespace {
+
+std::optional<ReadLine> read_line(LineFormat format, std::string_view line) {
   line = without_rank_tag(line);
   switch (format) {
     case LineFormat::tf_cnn_benchmarks:
@@ -143,6 +168,18 @@ std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
       break;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
+  const auto read = read_line(format, line);
+  return read && read->misread.empty() ? std::optional(read->step) : std::nullopt;
+}
+
+std::optional<std::string> misread_speed(LineFormat format, std::string_view line) {
+  const auto read = read_line(format, line);
+  return read && !read->misread.empty() ? std::optional(read->misread) : std::nullopt;
 }
 
 std::optional<double> parse_grouped_number(std::string_view text) {

@@ -25,8 +25,11 @@ struct LineFormatFacts {
 };
 const LineFormatFacts& facts_of(LineFormat format);
 
-/// Reads the line as its program writes it; nothing where it is another line. Pure.
+/// Reads the line as its program writes it; nothing where it is another line, or has no speed. Pure.
 std::optional<StepLine> step_line(LineFormat format, std::string_view line);
+
+/// The word that stands where such a line has its speed and is no number above zero: "nan". Pure.
+std::optional<std::string> misread_speed(LineFormat format, std::string_view line);
 
 /// The word behind "NAME: " where blanks or the start of the line stand before the name.
 std::optional<std::string_view> word_behind(std::string_view line, std::string_view name);
