@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <utility>
 
 #include "common/error.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 
@@ -38,8 +40,13 @@ void NodeBudget::take(std::string_view type, std::size_t bytes, std::int64_t now
     if (!limit.type.empty() && limit.type != type) { continue; }
     if (!limit.bucket.take(limit.counts_bytes ? static_cast<double>(bytes) : 1, now_ns)) {
       throw Error("listen to a node", ErrorCode::protocol,
-                  fmt::format("it sent more than {:.0f} {} at once and {:g} a second after that",
-                              limit.bucket.burst(), limit.unit, limit.bucket.per_second()));
+                  limit.counts_bytes
+                      ? fmt::format("it sent more than {} at once and {} a second after that; what its "
+                                    "processes print is sent, too (let them print less)",
+                                    format_size(static_cast<std::uint64_t>(limit.bucket.burst())),
+                                    format_size(static_cast<std::uint64_t>(limit.bucket.per_second())))
+                      : fmt::format("it sent more than {:.0f} {} at once and {:g} a second after that",
+                                    limit.bucket.burst(), limit.unit, limit.bucket.per_second()));
     }
   }
 }
