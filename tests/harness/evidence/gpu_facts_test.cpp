@@ -13,7 +13,7 @@ using Facts = std::map<std::string, std::string>;
 constexpr std::int64_t second_ns = 1'000'000'000;
 
 /// The records of a rank on an A100, as the CUDA trainer writes them
-/// (workloads/resnet50/training/training.cpp, workloads/resnet50/cuda/run/trainer.cpp,
+/// (workloads/resnet50/training/training.cpp, workloads/resnet50/cuda/run/main.cpp,
 /// workloads/common/gpu/gpu_sampler.cpp).
 SaidRank rank_on(const std::string& pci_address, const std::string& uuid) {
   const json gpu = {{"name", "NVIDIA A100-PCIE-40GB"},
