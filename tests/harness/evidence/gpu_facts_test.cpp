@@ -71,12 +71,14 @@ json& during(SaidRank& rank) {
 
 std::vector<RankState> states_of(const std::vector<SaidRank>& ranks) {
   std::vector<RankState> states;
+  states.reserve(ranks.size());
   for (const auto& rank : ranks) { states.push_back(rank.state()); }
   return states;
 }
 
 std::vector<const RankState*> pointers_to(const std::vector<RankState>& states) {
   std::vector<const RankState*> pointers;
+  pointers.reserve(states.size());
   for (const auto& state : states) { pointers.push_back(&state); }
   return pointers;
 }
