@@ -17,6 +17,8 @@ import tempfile
 import yaml
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
+# Jobs have /tmp from their node, so that payloads of folders below it are refused: a build there makes them elsewhere.
+PAYLOADS = "/var/tmp" if BUILD.resolve().is_relative_to("/tmp") else BUILD
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 
@@ -184,7 +186,7 @@ def in_payload(scenario, environment, unit, key):
     if not os.path.exists("/dev/loop-control"):
         print("skipped: there are no loop devices")
         sys.exit(SKIPPED)
-    with tempfile.TemporaryDirectory(prefix="payload-", dir=BUILD) as folder:
+    with tempfile.TemporaryDirectory(prefix="payload-", dir=PAYLOADS) as folder:
         image = pathlib.Path(folder) / "env.sqfs"
         subprocess.run([BUILD / "virtrain", "payload", "make", environment(folder), "-o", image], check=True)
         digest = hashlib.sha256(image.read_bytes()).hexdigest()
@@ -258,7 +260,7 @@ def payload():
         print("skipped: there are no loop devices")
         sys.exit(SKIPPED)
     before = mounted()
-    with tempfile.TemporaryDirectory(prefix="payload-", dir=BUILD) as folder:
+    with tempfile.TemporaryDirectory(prefix="payload-", dir=PAYLOADS) as folder:
         venv, image = pathlib.Path(folder) / "venv", pathlib.Path(folder) / "env.sqfs"
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
         (venv / "job.py").write_text(SEES + SLEEPER, encoding="utf-8")
