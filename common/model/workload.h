@@ -16,6 +16,15 @@ namespace virtrain {
 
 VIRTRAIN_ENUM_CLASS(Backend, cpu, cuda)
 
+/// How the CUDA trainer chooses among its levels of fusion: words of its flag --fusion, beside the levels'
+/// names.
+enum class FusionRule {
+  auto_,       ///< times them and takes the fastest
+  remembered,  ///< takes what an earlier run has found to be the fastest, and `highest` where none has
+  highest,     ///< takes the first that runs, whatever its time
+};
+VIRTRAIN_DESCRIBE_ENUM(FusionRule, auto_, remembered, highest)
+
 /// Trainable parameters of ResNet-50 with 1000 classes.
 inline constexpr std::int64_t resnet50_parameters = 25'557'032;
 

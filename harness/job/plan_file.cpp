@@ -8,7 +8,6 @@
 #include "common/frames/frame.h"
 #include "common/text/json.h"
 #include "harness/agent/client/run_in_node.h"
-#include "harness/job/rank_command.h"
 
 namespace virtrain::harness {
 namespace {
@@ -89,10 +88,10 @@ std::size_t KnownPlans::add(const std::string& guest_of, const PlanFile& found) 
   return count;
 }
 
-const char* KnownPlans::fusion_rule(const std::string& guest_of, const std::string& trained, bool alone) {
-  if (guest_of.empty() && alone && !fused_.contains(trained)) { return fusion_by_timing; }
+FusionRule KnownPlans::fusion_rule(const std::string& guest_of, const std::string& trained, bool alone) {
+  if (guest_of.empty() && alone && !fused_.contains(trained)) { return FusionRule::auto_; }
   fused_.insert(trained);
-  return fusion_by_memory;
+  return FusionRule::remembered;
 }
 
 asio::awaitable<void> give_plans(asio::io_context& io, std::shared_ptr<AgentClient> agent,

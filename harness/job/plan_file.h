@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "common/model/workload.h"
 #include "harness/agent/client/agent_client.h"
 
 namespace virtrain::harness {
@@ -49,11 +50,11 @@ class KnownPlans {
   /// large.
   std::size_t add(const std::string& guest_of, const PlanFile& found);
 
-  /// Value of --fusion for a tenant's ranks, which begin after this. All that train the same must fuse the
-  /// same: bare metal may time until the first guest or the first tenant beside others has begun, and its
+  /// How a tenant's ranks, which begin after this, choose what they fuse. All that train the same must fuse
+  /// the same: bare metal may time until the first guest or the first tenant beside others has begun, and its
   /// choice then reaches all; if it has not timed by then, all take the highest level. `trained`: what the
   /// choice depends on. `alone`: nobody else computes in this trial.
-  const char* fusion_rule(const std::string& guest_of, const std::string& trained, bool alone);
+  FusionRule fusion_rule(const std::string& guest_of, const std::string& trained, bool alone);
 
  private:
   std::set<std::string> fused_;  ///< what is timed no more

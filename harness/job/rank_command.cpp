@@ -94,8 +94,7 @@ std::map<std::string, std::string> daemon_environment(const MpiDialect& mpi, con
 }
 
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
-                                         std::int64_t threads, bool beside_others,
-                                         const std::string& fusion) {
+                                         std::int64_t threads, bool beside_others, FusionRule fusion) {
   Workload told = workload;
   told.threads = threads;
   std::vector<std::string> words{program};
@@ -105,7 +104,7 @@ std::vector<std::string> trainer_command(const std::string& program, const Workl
       words.push_back(fmt::format("--{}={}", field.is.flag, value));
     }
   });
-  if (workload.backend == Backend::cuda) { words.push_back("--fusion=" + fusion); }
+  if (workload.backend == Backend::cuda) { words.push_back("--fusion=" + std::string(to_string(fusion))); }
   // Each tenant would go on warming up until it alone is level, and one would be counted beside an idle GPU.
   if (workload.backend == Backend::cuda && beside_others) { words.push_back("--steady_seconds=0"); }
   return words;

@@ -57,15 +57,10 @@ std::vector<std::string> mpirun_command(const MpiDialect& mpi, const std::vector
 /// Variables by which the daemon on a node, and the ranks that it starts, know that node's own interface.
 std::map<std::string, std::string> daemon_environment(const MpiDialect& mpi, const MpiNode& node);
 
-/// How a rank chooses what it fuses: values of the CUDA trainer's flag --fusion.
-inline constexpr const char* fusion_by_timing = "auto";
-inline constexpr const char* fusion_by_memory = "remembered";  ///< else the highest level
-inline constexpr const char* highest_fusion = "highest";
-
 /// The trainer's command line. `fusion` is for the CUDA trainer.
 std::vector<std::string> trainer_command(const std::string& program, const Workload& workload,
                                          std::int64_t threads, bool beside_others = false,
-                                         const std::string& fusion = highest_fusion);
+                                         FusionRule fusion = FusionRule::highest);
 
 /// The environment of the ranks on this node: the workload's, `of_node`, and what the harness adds; of that
 /// only the number of threads overrides them. `interface`: of the node, to the others.

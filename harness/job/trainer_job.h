@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/model/workload.h"
 #include "harness/evidence/rank_output.h"
-#include "harness/job/rank_command.h"
 #include "harness/job/tenant_job.h"
 
 namespace virtrain::harness {
@@ -36,7 +36,7 @@ class TrainerJob final : public TenantJob {
   std::pair<std::int64_t, std::int64_t> counted_interval() const override;
 
   /// The CUDA trainer's flag; set before launch().
-  std::string fusion = highest_fusion;
+  FusionRule fusion = FusionRule::highest;
   /// Told at each record, after the state above holds it.
   std::function<void(std::int64_t rank, const RankRecord& record)> on_record;
 

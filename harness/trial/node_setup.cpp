@@ -16,7 +16,6 @@
 #include "harness/job/node_probes.h"
 #include "harness/job/programs.h"
 #include "harness/job/rank_addresses.h"
-#include "harness/job/rank_command.h"
 #include "harness/trial/offload.h"
 #include "vmctl/api/device.h"
 
@@ -206,9 +205,9 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
   co_return environment;
 }
 
-std::string fusion_rule(LiveTrial& trial, const LiveTenant& tenant) {
+FusionRule fusion_rule(LiveTrial& trial, const LiveTenant& tenant) {
   const auto& first = tenant.nodes.at(0);
-  if (!plans_home(tenant, first)) { return highest_fusion; }
+  if (!plans_home(tenant, first)) { return FusionRule::highest; }
   const auto& w = tenant.plan.workload;
   const auto trained =
       fmt::format("{} {}px n{} x{}", to_string(w.precision), w.image_size, w.batch_size, w.accumulate_steps);

@@ -26,7 +26,7 @@ asio::awaitable<std::map<std::string, std::string>> gpu_environment(LiveTrial& t
 /// its ranks or a later trial's time for themselves.
 asio::awaitable<void> give_plans_to(LiveTrial& trial);
 /// How the tenant's ranks choose what they fuse; the highest level where no plans reach its first node.
-std::string fusion_rule(LiveTrial& trial, const LiveTenant& tenant);
+FusionRule fusion_rule(LiveTrial& trial, const LiveTenant& tenant);
 asio::awaitable<void> take_plans_from(LiveTrial& trial);
 
 asio::awaitable<void> look_at_licences(LiveTrial& trial, std::optional<bool> TrialNode::*into);

@@ -188,7 +188,7 @@ TEST_CASE("a tenant with backend cuda is run to its result (with a stand-in for 
     const auto command = trainer_command("trainer", placement.workload, 4);
     CHECK(std::find(command.begin(), command.end(), "--precision=tf32") != command.end());
     CHECK(command.back() == "--fusion=highest");
-    const auto by_memory = trainer_command("trainer", placement.workload, 4, false, fusion_by_memory);
+    const auto by_memory = trainer_command("trainer", placement.workload, 4, false, FusionRule::remembered);
     CHECK(by_memory.back() == "--fusion=remembered");
   });
 }

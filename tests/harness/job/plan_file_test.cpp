@@ -106,17 +106,17 @@ TEST_CASE("row 16: a guest's word on engines reaches neither bare metal nor anot
 TEST_CASE("bare metal alone times what is fused, all others take its choice or none") {
   const std::string trained = "fp16 224px n256 x1", other = "bf16 224px n256 x1";
   KnownPlans plans;
-  CHECK(plans.fusion_rule("", trained, true) == std::string("auto"));
-  CHECK(plans.fusion_rule("", trained, true) == std::string("auto"));  // the first may have failed
-  CHECK(plans.fusion_rule("case/a", trained, true) == std::string("remembered"));
-  CHECK(plans.fusion_rule("", trained, true) == std::string("remembered"));
+  CHECK(plans.fusion_rule("", trained, true) == FusionRule::auto_);
+  CHECK(plans.fusion_rule("", trained, true) == FusionRule::auto_);  // the first may have failed
+  CHECK(plans.fusion_rule("case/a", trained, true) == FusionRule::remembered);
+  CHECK(plans.fusion_rule("", trained, true) == FusionRule::remembered);
   // A guest that went first took the highest level, so bare metal does.
-  CHECK(plans.fusion_rule("case/a", other, true) == std::string("remembered"));
-  CHECK(plans.fusion_rule("", other, true) == std::string("remembered"));
+  CHECK(plans.fusion_rule("case/a", other, true) == FusionRule::remembered);
+  CHECK(plans.fusion_rule("", other, true) == FusionRule::remembered);
   // Two tenants at once would time beside each other, and choose apart.
   KnownPlans together;
-  CHECK(together.fusion_rule("", trained, false) == std::string("remembered"));
-  CHECK(together.fusion_rule("", trained, true) == std::string("remembered"));
+  CHECK(together.fusion_rule("", trained, false) == FusionRule::remembered);
+  CHECK(together.fusion_rule("", trained, true) == FusionRule::remembered);
 }
 
 // With the real agent; what stands in for the trainer times nothing.

@@ -139,13 +139,8 @@ std::optional<Fusion> fusion_named(const std::string& name) {
   return std::nullopt;
 }
 
-std::vector<std::string> rule_names() {
-  return {"remembered", "highest"};
-}
-
 FusionRule fusion_rule(const std::string& wanted) {
-  if (wanted == "remembered") { return FusionRule::remembered; }
-  return wanted == "highest" ? FusionRule::highest : FusionRule::fastest;
+  return enum_of<FusionRule>(wanted).value_or(FusionRule::auto_);
 }
 
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability) {
@@ -157,7 +152,7 @@ std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric
         fmt::format("--fusion {}: for {} on compute capability {}.{} cuDNN has no more than {}", wanted,
                     to_string(numeric), compute_capability / 10, compute_capability % 10, to_string(widest)));
   }
-  const bool timed = fusion_rule(wanted) == FusionRule::fastest;
+  const bool timed = fusion_rule(wanted) == FusionRule::auto_;
   const Fusion highest = timed ? widest : highest_fusion(numeric, compute_capability);
   std::vector<Fusion> candidates;
   for (const Fusion fusion : highest_first) {
@@ -221,7 +216,7 @@ FusionChoice choose_fusion(const Model& model, const FusionRequest& request, con
   TimesByKinds times;
   for (const Fusion fusion : candidates) {
     try {
-      TimedMix timed = time(uniform(fusion), rule == FusionRule::fastest ? TimingOf::both : TimingOf::step);
+      TimedMix timed = time(uniform(fusion), rule == FusionRule::auto_ ? TimingOf::both : TimingOf::step);
       const double seconds = timed.step_seconds;
       choice.tried.push_back({fusion, seconds, ""});
       if (!best || seconds < *best) {
@@ -230,7 +225,7 @@ FusionChoice choose_fusion(const Model& model, const FusionRequest& request, con
         choice.unfused = timed.unfused;
       }
       times[kinds_of(fusion)] = std::move(timed);
-      if (rule != FusionRule::fastest) { return choice; }
+      if (rule != FusionRule::auto_) { return choice; }
     } catch (const GpuFault&) { throw; } catch (const Error& error) {
       choice.tried.push_back({fusion, std::nullopt, error.what()});
       if (!of_flag && error.code() == ErrorCode::usage) { of_flag = error; }

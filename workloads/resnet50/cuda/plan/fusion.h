@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/model/workload.h"
 #include "workloads/resnet50/cuda/program/graph_spec.h"
 #include "workloads/resnet50/cuda/program/step_program.h"
 
@@ -56,13 +57,8 @@ std::set<std::string> slower_fused(const Model& model, const std::vector<SiteSec
 /// number does not have there.
 std::vector<Fusion> fusion_candidates(const std::string& wanted, Numeric numeric, int compute_capability);
 
-/// The rule that decides among several. Only `fastest` times them. The others give the same choice to all
-/// arms of an experiment though each guest is fresh: `remembered` takes what an earlier run has found to be
-/// the fastest, and `highest` where none has.
-enum class FusionRule { fastest, remembered, highest };
-/// Names of the rules beside "auto", which is `fastest`, as --fusion takes them.
-std::vector<std::string> rule_names();
-/// The rule of --fusion; a level's name leaves nothing to choose, by any rule.
+/// The rule of --fusion; a level's name leaves nothing to choose, by any rule. Only `auto` times: the others
+/// give the same choice to all arms of an experiment though each guest is fresh.
 FusionRule fusion_rule(const std::string& wanted);
 
 struct TriedFusion {
@@ -90,14 +86,14 @@ enum class TimingOf { step, operations, both };
 using TimeMix = std::function<TimedMix(const FusionMix&, TimingOf)>;
 
 struct FusionRequest {
-  FusionRule rule = FusionRule::fastest;
+  FusionRule rule = FusionRule::auto_;
   std::vector<Fusion> candidates;  ///< highest first
   Numeric numeric = Numeric::fp16;
   std::optional<FusionMix> remembered = {};
 };
 
-/// The only candidate; unless by `highest` the remembered one; else by `fastest` the fastest, by the others
-/// the first that runs. By `fastest` each shape is then left apart that was slower fused, if that makes the
+/// The only candidate; unless by `highest` the remembered one; else by `auto` the fastest, by the others
+/// the first that runs. By `auto` each shape is then left apart that was slower fused, if that makes the
 /// step faster. Where `time` throws Error that level is passed over, but a GpuFault ends it all. If all of
 /// them are: the first refusal that names a flag (a batch too large), else Error(host_unable) with all of
 /// their words.

@@ -184,7 +184,7 @@ void Trainer::choose_fusion(PlanCache& cache, Watchdog& watchdog) {
     fusion_ = cuda::choose_fusion(
         model_, {rule, fusions_, settings_.numeric, known},
         [&](const FusionMix& mix, TimingOf what) { return time_mix(mix, what, cache, progress); });
-    if (rule == FusionRule::fastest && !fusion_.tried.empty()) {
+    if (rule == FusionRule::auto_ && !fusion_.tried.empty()) {
       cache.set(key, to_text({fusion_.fusion, fusion_.unfused}));
     }
     cache.save();
@@ -244,7 +244,7 @@ double Trainer::step_seconds(StepExecutor& executor) const {
   // A cool GPU is faster, and the level that is timed first must not gain by it. Nothing hangs on the time of
   // the only one.
   const std::int64_t begin_ns = monotonic_ns();
-  const bool compares = fusion_rule(flags_.fusion) == FusionRule::fastest;
+  const bool compares = fusion_rule(flags_.fusion) == FusionRule::auto_;
   for (int i = 0; i < steps_before || (compares && monotonic_ns() - begin_ns < warm_up_ns); ++i) { step(); }
   std::array<double, timed_steps> seconds{};
   for (double& each : seconds) { each = step(); }
@@ -372,8 +372,10 @@ int main(int argc, char** argv) {
   return run_program(
       executable, "start",
       [&] {
-        std::vector<std::string> fusions = cuda::rule_names();
-        fusions.insert(fusions.end(), {"none", "addition", "statistics", "full"});
+        auto fusions = enum_names<FusionRule>();
+        fusions.erase(fusions.begin());  // the flag has its default
+        const auto levels = enum_names<cuda::Fusion>();
+        fusions.insert(fusions.end(), levels.begin(), levels.end());
         return parse_flags(argc, argv,
                            {executable,
                             "GPU",

@@ -20,7 +20,7 @@ struct Stopwatch {
   std::map<Fusion, ErrorCode> refusals = {};
   std::vector<Fusion> asked = {};
   FusionChoice choose(const std::vector<Fusion>& candidates, std::optional<FusionMix> remembered = {},
-                      FusionRule rule = FusionRule::fastest) {
+                      FusionRule rule = FusionRule::auto_) {
     return choose_fusion(whole_model, {rule, candidates, Numeric::fp16, std::move(remembered)},
                          [this](const FusionMix& mix, TimingOf what) -> TimedMix {
                            if (!mix.unfused.empty() || what == TimingOf::operations) { return {}; }
@@ -82,7 +82,7 @@ TEST_CASE("after a fault of the GPU no further level is tried") {
     asked.push_back(mix.level);
     throw GpuFault(Error("train", ErrorCode::io, "an illegal memory access"));
   };
-  CHECK_THROWS_AS(choose_fusion(whole_model, {FusionRule::fastest, all}, faults), GpuFault);
+  CHECK_THROWS_AS(choose_fusion(whole_model, {FusionRule::auto_, all}, faults), GpuFault);
   CHECK(asked == std::vector{Fusion::full});
 }
 
@@ -123,7 +123,7 @@ TEST_CASE(
     const bool fused = mix.level >= Fusion::statistics && !mix.unfused.contains(slow);
     return {fused ? 0.03 : 0.02, {{slow, fused ? 0.012 : 0.002}}, mix.unfused};
   };
-  const FusionChoice choice = choose_fusion(whole_model, {FusionRule::fastest, all}, time);
+  const FusionChoice choice = choose_fusion(whole_model, {FusionRule::auto_, all}, time);
   CHECK(choice.fusion == Fusion::addition);  // as fast as the mix, and uniform
   CHECK(most_alive == 1);
   const std::size_t steps = kinds_of(Fusion::full) + 1;
@@ -136,7 +136,7 @@ TEST_CASE(
     if (mix == FusionMix{Fusion::full, {slow}}) { timed.step_seconds = 0.01; }
     return timed;
   };
-  const FusionChoice mixed = choose_fusion(whole_model, {FusionRule::fastest, all}, faster_mixed);
+  const FusionChoice mixed = choose_fusion(whole_model, {FusionRule::auto_, all}, faster_mixed);
   CHECK(mixed.fusion == Fusion::full);
   CHECK(mixed.unfused == std::set<std::string>{slow});
   built.clear();
@@ -155,7 +155,7 @@ TEST_CASE("by memory an earlier run's choice is taken, and where there is none t
   CHECK_FALSE(none.remembered);
   CHECK(fusion_rule("remembered") == FusionRule::remembered);
   CHECK(fusion_rule("highest") == FusionRule::highest);
-  CHECK(fusion_rule("auto") == FusionRule::fastest);
+  CHECK(fusion_rule("auto") == FusionRule::auto_);
   CHECK(fusion_candidates("remembered", Numeric::fp16, 90) == all);
 }
 
@@ -169,12 +169,12 @@ TEST_CASE(
     timed.unfused.insert(lacking);
     return timed;
   };
-  const FusionChoice choice = choose_fusion(whole_model, {FusionRule::fastest, all, Numeric::bf16}, time);
+  const FusionChoice choice = choose_fusion(whole_model, {FusionRule::auto_, all, Numeric::bf16}, time);
   CHECK(choice.fusion == Fusion::addition);
   CHECK(choice.unfused == std::set<std::string>{lacking});
   CHECK(built.size() == kinds_of(Fusion::full));  // without one for reading through a norm
   const FusionChoice one =
-      choose_fusion(whole_model, {FusionRule::fastest, {Fusion::full}, Numeric::bf16}, time);
+      choose_fusion(whole_model, {FusionRule::auto_, {Fusion::full}, Numeric::bf16}, time);
   CHECK(one.unfused == first_kinds(whole_model, kinds_of(Fusion::full), Numeric::bf16).unfused);
   const FusionMix known{Fusion::full, {lacking}};  // more than is taken untimed
   const FusionChoice remembered = choose_fusion(
