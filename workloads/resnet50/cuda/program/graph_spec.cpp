@@ -26,9 +26,19 @@ Fusion level_of(FusionKind kind) {
   return kind == FusionKind::statistics ? Fusion::statistics : Fusion::full;
 }
 
+namespace {
+
+/// "64->256 56x56 k1 s1", of a convolution or of its graph.
+template <typename Shape>
+std::string shape_words(const Shape& of) {
+  return fmt::format("{}->{} {}x{} k{} s{}", of.in_channels, of.out_channels, of.in_size, of.in_size,
+                     of.kernel, of.stride);
+}
+
+}  // namespace
+
 std::string fusion_site(FusionKind kind, const Convolution& c) {
-  return fmt::format("{} {}->{} {}x{} k{} s{}", to_string(kind), c.in_channels, c.out_channels, c.in_size,
-                     c.in_size, c.kernel, c.stride);
+  return fmt::format("{} {}", to_string(kind), shape_words(c));
 }
 
 std::optional<FusionKind> kind_of(GraphKind kind) {
@@ -58,14 +68,12 @@ std::optional<FusionKind> kind_of(GraphKind kind) {
 std::optional<std::string> fusion_site(const GraphSpec& spec) {
   const auto kind = kind_of(spec.kind);
   if (!kind) { return std::nullopt; }
-  return fmt::format("{} {}->{} {}x{} k{} s{}", to_string(*kind), spec.in_channels, spec.out_channels,
-                     spec.in_size, spec.in_size, spec.kernel, spec.stride);
+  return fmt::format("{} {}", to_string(*kind), shape_words(spec));
 }
 
 std::string to_string(const GraphSpec& spec) {
-  return fmt::format("{} {} n{} {}->{} {}x{} k{} s{}", to_string(spec.kind), to_string(spec.numeric),
-                     spec.batch, spec.in_channels, spec.out_channels, spec.in_size, spec.in_size, spec.kernel,
-                     spec.stride);
+  return fmt::format("{} {} n{} {}", to_string(spec.kind), to_string(spec.numeric), spec.batch,
+                     shape_words(spec));
 }
 
 Fusion highest_fusion(Numeric numeric, int compute_capability) {
