@@ -9,6 +9,8 @@
 #include <cmath>
 #include <utility>
 
+#include "common/text/scanner.h"
+
 namespace virtrain {
 namespace {
 
@@ -16,6 +18,10 @@ constexpr std::array<std::pair<std::string_view, std::uint64_t>, 5> size_units{
     {{"TiB", 1ULL << 40}, {"GiB", 1ULL << 30}, {"MiB", 1ULL << 20}, {"KiB", 1ULL << 10}, {"B", 1}}};
 constexpr std::array<std::pair<std::string_view, std::int64_t>, 4> duration_units{
     {{"ms", 1'000'000}, {"s", 1'000'000'000}, {"m", 60'000'000'000}, {"h", 3'600'000'000'000}}};
+
+std::size_t digits_before(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
+}
 
 }  // namespace
 
@@ -26,6 +32,30 @@ std::optional<double> parse_number(std::string_view text) {
     return std::nullopt;
   }
   return value;
+}
+
+std::optional<double> parse_grouped_number(std::string_view text) {
+  while (text.ends_with(',')) { text.remove_suffix(1); }
+  // Groups are of three digits; of two before the last one where people count lakhs.
+  constexpr std::size_t whole_group = 3, least_group = 2;
+  std::string digits;
+  bool is_first = true;
+  for (auto comma = text.find(','); comma != text.npos; comma = text.find(',')) {
+    auto group = text.substr(0, comma);
+    if (is_first && group.starts_with('-')) {
+      digits += '-';
+      group.remove_prefix(1);
+    }
+    const auto least = is_first ? 1 : least_group;
+    if (digits_before(group) != group.size() || group.size() < least || group.size() > whole_group) {
+      return std::nullopt;
+    }
+    digits += group;
+    text.remove_prefix(comma + 1);
+    is_first = false;
+  }
+  if (!is_first && digits_before(text) != whole_group) { return std::nullopt; }
+  return parse_number(digits.append(text));
 }
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {

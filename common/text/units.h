@@ -16,6 +16,9 @@ std::optional<double> parse_share(std::string_view text);
 std::optional<std::int64_t> parse_duration_ns(std::string_view text);
 /// A number of finite value; the whole text must be the number.
 std::optional<double> parse_number(std::string_view text);
+/// The same with or without commas between groups of digits ("1,234.5"), or with commas behind it. "1,5" is
+/// no such number: a comma may stand for a decimal point there.
+std::optional<double> parse_grouped_number(std::string_view text);
 /// A whole number; the whole text must be the number.
 std::optional<std::int64_t> parse_integer(std::string_view text);
 

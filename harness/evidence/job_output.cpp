@@ -185,13 +185,13 @@ std::optional<JobFigure> FigureReader::read(std::string_view line, std::int64_t 
                                   : std::nullopt;
   }
   if (*format_ == LineFormat::mllog) { return read_mllog(line, t_ns); }
-  const auto said = results::step_line(*format_, line);
-  if (!said) {
-    if (const auto word = results::misread_speed(*format_, line)) {
-      misread_ = {misread_.count + 1, t_ns, fmt::format("'{}', which is not a number above zero", *word)};
-    }
+  const auto reading = results::read_step(*format_, line);
+  if (!reading) { return std::nullopt; }
+  if (!reading->misread.empty()) {
+    misread_ = {misread_.count + 1, t_ns, no_number_words(reading->misread)};
     return std::nullopt;
   }
+  const auto* said = &reading->step;
   JobFigure figure{t_ns, said->speed, said->work};
   if (said->is_mean && said->steps) {
     // The mean of all steps so far: these since the line before took the rest of the time.

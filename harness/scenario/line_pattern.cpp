@@ -10,7 +10,7 @@
 #include "common/text/printable.h"
 #include "common/text/scanner.h"
 #include "common/text/text.h"
-#include "results/exchange/readers/logs/step_lines.h"
+#include "common/text/units.h"
 
 namespace virtrain::harness {
 namespace {
@@ -112,11 +112,9 @@ std::optional<LineReading> LinePattern::read(std::string_view line) const {
   if (groups.empty()) { return std::nullopt; }
   const auto group = [&](int number) { return view_of(groups[static_cast<std::size_t>(number)]); };
   const auto said = group(compiled_->value), whole = group(0);
-  const auto value = results::parse_grouped_number(said);
+  const auto value = parse_grouped_number(said);
   if (!value || (values_ == Values::above_zero && *value <= 0)) {
-    return LineReading{{},
-                       fmt::format("'{}', which is not a number{}", excerpt(said, longest_word),
-                                   values_ == Values::above_zero ? " above zero" : "")};
+    return LineReading{{}, no_number_words(said, values_)};
   }
   // Where the pattern matches what is around the value, it says itself where the number ends.
   const auto begin = static_cast<std::size_t>(said.data() - line.data()), end = begin + said.size();
@@ -128,7 +126,7 @@ std::optional<LineReading> LinePattern::read(std::string_view line) const {
   }
   LineFigure figure{*value};
   if (compiled_->work > 0) {
-    figure.work = results::parse_grouped_number(group(compiled_->work));
+    figure.work = parse_grouped_number(group(compiled_->work));
     if (figure.work && *figure.work <= 0) { figure.work.reset(); }
   }
   constexpr std::size_t longest_setting = 100;
@@ -136,6 +134,11 @@ std::optional<LineReading> LinePattern::read(std::string_view line) const {
     figure.settings[name] = excerpt(group(number), longest_setting);
   }
   return LineReading{std::move(figure), {}};
+}
+
+std::string no_number_words(std::string_view said, LinePattern::Values values) {
+  return fmt::format("'{}', which is not a number{}", excerpt(said, longest_word),
+                     values == LinePattern::Values::above_zero ? " above zero" : "");
 }
 
 }  // namespace virtrain::harness

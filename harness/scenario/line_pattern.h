@@ -52,4 +52,8 @@ class LinePattern {
   std::string refusal_;
 };
 
+/// A text in place of a figure: "'nan', which is not a number above zero".
+std::string no_number_words(std::string_view said,
+                            LinePattern::Values values = LinePattern::Values::above_zero);
+
 }  // namespace virtrain::harness

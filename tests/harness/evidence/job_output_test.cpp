@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "results/exchange/readers/logs/step_lines.h"
+#include "common/text/units.h"
 #include "tests/support/catch.h"
 
 namespace virtrain::harness {
@@ -175,7 +175,6 @@ TEST_CASE("a slow step now and then, and a drift, are no levels") {
 }
 
 TEST_CASE("commas stand between thousands, or what has them is no number") {
-  using results::parse_grouped_number;
   CHECK(parse_grouped_number("1,234.5") == 1234.5);
   CHECK(parse_grouped_number("-12,345,678") == -12345678.0);
   CHECK(parse_grouped_number("12,34,567") == 1234567.0);

@@ -9,7 +9,6 @@
 
 #include "common/text/json.h"
 #include "common/text/printable.h"
-#include "common/text/scanner.h"
 #include "common/text/text.h"
 #include "common/text/units.h"
 #include "results/exchange/readers/rank_tag.h"
@@ -28,23 +27,13 @@ constexpr std::array line_formats = {
     LineFormatFacts{LineFormat::nccl_tests, "B/s", FigureScope::job},
 };
 
-std::size_t digits_before(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::find_if_not(text, is_digit) - text.begin());
-}
-
 /// Above zero; commas between thousands are passed over.
 std::optional<double> speed_of(std::optional<std::string_view> word) {
   const auto value = parse_grouped_number(word.value_or(""));
   return value && *value > 0 ? value : std::nullopt;
 }
 
-/// A line with its speed, or with the word that stands in its place.
-struct ReadLine {
-  StepLine step;
-  std::string misread = {};
-};
-
-ReadLine read_speed(std::string_view word, StepLine step = {}) {
+StepReading read_speed(std::string_view word, StepLine step = {}) {
   const auto speed = speed_of(word);
   if (!speed) { return {step, excerpt(word)}; }
   step.speed = *speed;
@@ -67,7 +56,7 @@ std::string without_colours(std::string_view line) {
 }
 
 /// "10<tab>images/sec: 204.8 +/- 0.1 (jitter = 0.6)<tab>9.228"
-std::optional<ReadLine> tf_cnn_line(std::string_view line) {
+std::optional<StepReading> tf_cnn_line(std::string_view line) {
   constexpr std::string_view label = "\timages/sec:";
   const auto at = line.find(label);
   const auto step = at == line.npos ? std::nullopt : parse_integer(trim(line.substr(0, at)));
@@ -79,7 +68,7 @@ std::optional<ReadLine> tf_cnn_line(std::string_view line) {
 }
 
 /// "Iter #0: 100.0 img/sec per GPU"
-std::optional<ReadLine> horovod_line(std::string_view line) {
+std::optional<StepReading> horovod_line(std::string_view line) {
   line = trim(line);
   if (!line.starts_with("Iter #")) { return std::nullopt; }
   const auto words = words_of(line.substr(std::min(line.size(), line.find(':') + 1)));
@@ -87,14 +76,14 @@ std::optional<ReadLine> horovod_line(std::string_view line) {
 }
 
 /// "Epoch: [0]  [  10/5005]  eta: …  lr: 0.1  img/s: 350.1  loss: 6.9 …"
-std::optional<ReadLine> torchvision_line(std::string_view line) {
+std::optional<StepReading> torchvision_line(std::string_view line) {
   const auto speed = line.starts_with("Epoch: [") ? word_behind(line, "img/s") : std::nullopt;
   return speed ? std::optional(read_speed(*speed)) : std::nullopt;
 }
 
 /// "[titan] … step: 80  loss:  7.9  grad_norm: …  tps: 57,729  tflops: 78.76  mfu: 7.96%"; a validation's
 /// line has other words for its step.
-std::optional<ReadLine> torchtitan_line(std::string_view line) {
+std::optional<StepReading> torchtitan_line(std::string_view line) {
   const auto plain = without_colours(line);
   const auto step = word_behind(plain, "step");
   const auto speed = word_behind(plain, "tps");
@@ -105,7 +94,7 @@ std::optional<ReadLine> torchtitan_line(std::string_view line) {
 
 /// "iteration 50/ 5000 | consumed samples: 51200 | elapsed time per iteration (ms): 61674.3 | … | global
 /// batch size: 1024 | …": its words for throughput have changed with versions, its times have not.
-std::optional<ReadLine> megatron_line(std::string_view line) {
+std::optional<StepReading> megatron_line(std::string_view line) {
   if (line.find("iteration ") == line.npos) { return std::nullopt; }
   const auto time = word_behind(line, "elapsed time per iteration (ms)");
   const auto batch = speed_of(word_behind(line, "global batch size"));
@@ -117,7 +106,7 @@ std::optional<ReadLine> megatron_line(std::string_view line) {
 }
 
 /// {"throughput": 1234.5, "work": 100000}
-std::optional<ReadLine> json_line(std::string_view line) {
+std::optional<StepReading> json_line(std::string_view line) {
   constexpr JsonLimits limits{.bytes = 4096, .depth = 8, .values = 1000};
   line = trim(line);
   constexpr std::string_view name_of_speed = "\"throughput\":";
@@ -130,14 +119,14 @@ std::optional<ReadLine> json_line(std::string_view line) {
     return value > 0 && value < 9e300 ? std::optional(value) : std::nullopt;
   };
   const auto speed = object.is_object() ? number("throughput") : std::nullopt;
-  if (speed) { return ReadLine{{*speed, false, {}, number("work")}}; }
+  if (speed) { return StepReading{{*speed, false, {}, number("work")}}; }
   // Python writes NaN and Infinity, which JSON does not have.
   const auto at = line.find(name_of_speed);
   const bool has_speed = at != line.npos && (object.is_null() || object.contains("throughput"));
   if (!has_speed) { return std::nullopt; }
   auto word = trim(line.substr(at + name_of_speed.size()));
   word = word.substr(0, word.find_first_of(",} "));
-  return word.empty() ? std::nullopt : std::optional(ReadLine{{}, excerpt(word)});
+  return word.empty() ? std::nullopt : std::optional(StepReading{{}, excerpt(word)});
 }
 
 }  // namespace
@@ -146,9 +135,7 @@ const LineFormatFacts& facts_of(LineFormat format) {
   return *std::ranges::find(line_formats, format, &LineFormatFacts::format);
 }
 
-namespace {
-
-std::optional<ReadLine> read_line(LineFormat format, std::string_view line) {
+std::optional<StepReading> read_step(LineFormat format, std::string_view line) {
   line = without_rank_tag(line);
   switch (format) {
     case LineFormat::tf_cnn_benchmarks:
@@ -170,40 +157,9 @@ std::optional<ReadLine> read_line(LineFormat format, std::string_view line) {
   return std::nullopt;
 }
 
-}  // namespace
-
 std::optional<StepLine> step_line(LineFormat format, std::string_view line) {
-  const auto read = read_line(format, line);
+  const auto read = read_step(format, line);
   return read && read->misread.empty() ? std::optional(read->step) : std::nullopt;
-}
-
-std::optional<std::string> misread_speed(LineFormat format, std::string_view line) {
-  const auto read = read_line(format, line);
-  return read && !read->misread.empty() ? std::optional(read->misread) : std::nullopt;
-}
-
-std::optional<double> parse_grouped_number(std::string_view text) {
-  while (text.ends_with(',')) { text.remove_suffix(1); }
-  // Groups are of three digits; of two before the last one where people count lakhs.
-  constexpr std::size_t whole_group = 3, least_group = 2;
-  std::string digits;
-  bool is_first = true;
-  for (auto comma = text.find(','); comma != text.npos; comma = text.find(',')) {
-    auto group = text.substr(0, comma);
-    if (is_first && group.starts_with('-')) {
-      digits += '-';
-      group.remove_prefix(1);
-    }
-    const auto least = is_first ? 1 : least_group;
-    if (digits_before(group) != group.size() || group.size() < least || group.size() > whole_group) {
-      return std::nullopt;
-    }
-    digits += group;
-    text.remove_prefix(comma + 1);
-    is_first = false;
-  }
-  if (!is_first && digits_before(text) != whole_group) { return std::nullopt; }
-  return parse_number(digits.append(text));
 }
 
 std::optional<std::string_view> word_behind(std::string_view line, std::string_view name) {

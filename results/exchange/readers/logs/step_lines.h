@@ -25,17 +25,18 @@ struct LineFormatFacts {
 };
 const LineFormatFacts& facts_of(LineFormat format);
 
-/// Reads the line as its program writes it; nothing where it is another line, or has no speed. Pure.
-std::optional<StepLine> step_line(LineFormat format, std::string_view line);
+/// A line with its speed, or with the word in its place that is no number above zero: "nan".
+struct StepReading {
+  StepLine step;
+  std::string misread = {};
+};
 
-/// The word that stands where such a line has its speed and is no number above zero: "nan". Pure.
-std::optional<std::string> misread_speed(LineFormat format, std::string_view line);
+/// Reads the line as its program writes it; nothing where it is another line. Pure.
+std::optional<StepReading> read_step(LineFormat format, std::string_view line);
+/// The same of lines that have a speed.
+std::optional<StepLine> step_line(LineFormat format, std::string_view line);
 
 /// The word behind "NAME: " where blanks or the start of the line stand before the name.
 std::optional<std::string_view> word_behind(std::string_view line, std::string_view name);
-
-/// A number with or without commas between groups of digits ("1,234.5"), or with commas behind it. "1,5" is
-/// no such number: a comma may stand for a decimal point there.
-std::optional<double> parse_grouped_number(std::string_view text);
 
 }  // namespace virtrain::results
