@@ -145,20 +145,20 @@ void RunHosts::begin(const RunSpec& run) {
       if (is_tunnelled && &other != &member && !end.empty()) { member.run.peers.push_back(end); }
     }
   }
-  try {
-    of_all([](const Member& member, Host& host) { host.begin(member.run); });
-  } catch (const Error& error) {
-    // Its id is new: nobody else can hold it.
-    const auto lease = "lease experiment:" + run.experiment + ": held";
-    if (error.code() != ErrorCode::busy || std::string(error.what()).find(lease) == std::string::npos) {
-      throw;
+  of_all([](const Member& member, Host& host) {
+    try {
+      host.begin(member.run);
+    } catch (const Error& error) {
+      // The id is new: nobody else can hold it.
+      const bool is_own = error.operation().ends_with("lease experiment:" + member.run.experiment);
+      if (error.code() != ErrorCode::busy || !is_own) { throw; }
+      throw Error(error.operation(), ErrorCode::host_unable,
+                  error.message() +
+                      ", and this run's lease is new: two names lead to one machine, or two hosts share a "
+                      "state folder (name each machine once; where hosts have one home folder, set "
+                      "XDG_STATE_HOME in launcher)");
     }
-    throw Error(
-        "take the hosts", ErrorCode::host_unable,
-        std::string(error.what()) +
-            ", and this run's lease is new: two names lead to one machine, or two hosts share a state folder "
-            "(name each machine once; where hosts have one home folder, set XDG_STATE_HOME in launcher)");
-  }
+  });
 }
 
 void RunHosts::acquire(const ByHost<std::vector<std::string>>& resources) {
