@@ -13,6 +13,8 @@ import tempfile
 import unittest
 
 BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
+# Jobs have /tmp from their node, so that payloads of folders below it are refused: a build there makes them elsewhere.
+PAYLOADS = "/var/tmp" if BUILD.resolve().is_relative_to("/tmp") else BUILD
 SOURCE = pathlib.Path(os.environ["VIRTRAIN_SOURCE"])
 SCENARIOS = SOURCE / "scenarios"
 

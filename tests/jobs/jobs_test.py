@@ -16,9 +16,10 @@ import tempfile
 
 import yaml
 
-BUILD = pathlib.Path(os.environ["VIRTRAIN_BUILD"])
-# Jobs have /tmp from their node, so that payloads of folders below it are refused: a build there makes them elsewhere.
-PAYLOADS = "/var/tmp" if BUILD.resolve().is_relative_to("/tmp") else BUILD
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "cli"))
+
+from command_line import BUILD, PAYLOADS
+
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 
