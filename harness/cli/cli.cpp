@@ -34,7 +34,7 @@
 #include "common/version.h"
 #include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
-#include "harness/cli/shipped_scenarios.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/experiment.h"
 
 namespace virtrain::harness {

@@ -10,7 +10,7 @@
 #include "harness/cli/choices.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/report_file.h"
-#include "harness/cli/shipped_scenarios.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
 #include "harness/scenario/decode/decode.h"
 #include "results/exchange/files/work_folder.h"

@@ -2,15 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <string>
 #include <system_error>
 
 #include "common/error.h"
 #include "common/files/reading.h"
 #include "common/model/workload.h"
 #include "common/text/text.h"
+#include "harness/cli/search_path.h"
 #include "harness/scenario/decode/decode.h"
 
 namespace virtrain::harness {
@@ -64,27 +63,6 @@ std::string scenario_path(const std::string& given) {
   throw Error("read " + given, ErrorCode::bad_input,
               fmt::format("{}: no such file; did you mean {}? (virtrain scenarios lists those that ship)",
                           given, *near));
-}
-
-namespace {
-
-bool names(const std::string& path, const std::string& folder) {
-  return (":" + path + ":").find(":" + folder + ":") != std::string::npos;
-}
-
-}  // namespace
-
-std::filesystem::path this_program() {
-  return std::filesystem::read_symlink("/proc/self/exe");
-}
-
-void complete_search_path() {
-  const char* const given = std::getenv("PATH");
-  std::string path = given == nullptr ? "/usr/local/bin:/usr/bin:/bin" : given;
-  for (const char* folder : {"/usr/local/sbin", "/usr/sbin", "/sbin"}) {
-    if (!names(path, folder)) { path += std::string(":").append(folder); }
-  }
-  ::setenv("PATH", path.c_str(), 1);
 }
 
 }  // namespace virtrain::harness

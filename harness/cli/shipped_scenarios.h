@@ -1,6 +1,5 @@
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,13 +17,5 @@ std::vector<ShippedScenario> shipped_scenarios();
 /// whatever files somebody has put into this folder; with its ending ("quickstart.yaml") a file here comes
 /// first. Everything else is itself.
 std::string scenario_path(const std::string& given);
-
-/// The virtrain that runs: what it starts of itself is the same one, whatever PATH says.
-std::filesystem::path this_program();
-
-/// Adds the folders of system programs (ip, debugfs, modprobe) to PATH where they are missing, as they are
-/// under cron and for Debian's ordinary users. At the end: what the caller prefers stays first. Call before
-/// threads start.
-void complete_search_path();
 
 }  // namespace virtrain::harness

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "vmctl/api/device_settings.h"
+#include "vmctl/api/device_demand.h"
 
 namespace virtrain::harness {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "harness/plan/plan.h"
-#include "vmctl/api/device_settings.h"
+#include "vmctl/api/device_demand.h"
 
 namespace virtrain::harness {
 

@@ -8,7 +8,7 @@
 #include "common/enum_text.h"
 #include "results/changes/level_changes.h"
 #include "results/changes/suspects.h"
-#include "results/store/comparison_data.h"
+#include "results/store/nights.h"
 
 namespace virtrain::results {
 

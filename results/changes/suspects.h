@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "results/store/comparison_data.h"
+#include "results/store/nights.h"
 
 namespace virtrain::results {
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "results/store/comparison_data.h"
+#include "results/store/nights.h"
 #include "results/store/records.h"
 
 namespace virtrain::results {

@@ -63,7 +63,7 @@ PURE_MAY_INCLUDE = re.compile(
     r"(?!(filesystem|fstream|iostream|cstdio|csignal|ctime|thread|mutex|future|condition_variable)$)[a-z_]+"
     r"|fmt/(format|ranges)\.h|nlohmann/json\.hpp|pugixml\.hpp|boost/(describe|math|mp11)/.*|re2/re2\.h"
     r"|common/(contains|enum_text|error)\.h|common/(model|text)/.*|vmctl/api/(?!host\.h|protocol/).*"
-    r"|yaml-cpp/.*|harness/scenario/(scenario|host_list)\.h|results/store/(records|comparison_data|probe_settings)\.h"
+    r"|yaml-cpp/.*|harness/scenario/(scenario|host_list)\.h|results/store/(records|comparison_data|nights|probe_settings)\.h"
 )
 # Rooms of the harness where JSON comes in or goes out; the others have described values.
 JSON_EDGES = re.compile(

@@ -23,7 +23,7 @@
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
 #include "vmctl/hypervisor/libvirt/hypervisor.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 #include "vmctl/process/host_claims.h"
 #include "vmctl/process/paths.h"
 #include "vmctl/resources/cleanup.h"

@@ -13,6 +13,7 @@
 #include "common/files/file_search.h"
 #include "common/model/check.h"
 #include "common/model/virtualization.h"
+#include "vmctl/api/device_demand.h"
 #include "vmctl/api/device_settings.h"
 #include "vmctl/api/evidence.h"
 #include "vmctl/api/host_mode.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/model/check.h"
-#include "vmctl/api/device_settings.h"
+#include "vmctl/api/device_demand.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/process/calling_user.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "vmctl/api/device_settings.h"
+#include "vmctl/api/device_demand.h"
 #include "vmctl/api/host.h"
 #include "vmctl/api/inventory.h"
 

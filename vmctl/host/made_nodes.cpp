@@ -21,7 +21,7 @@
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/host/tenant_network.h"
 #include "vmctl/hypervisor/domain/topology_check.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 #include "vmctl/machine/host_network.h"
 #include "vmctl/process/calling_user.h"
 #include "vmctl/resources/cleanup.h"

@@ -25,7 +25,7 @@
 #include "harness/cli/cli.h"
 #include "harness/cli/commands.h"
 #include "harness/cli/report_file.h"
-#include "harness/cli/shipped_scenarios.h"
+#include "harness/cli/search_path.h"
 #include "harness/experiment/judge.h"
 #include "harness/experiment/preflight.h"
 #include "harness/experiment/stop_signals.h"

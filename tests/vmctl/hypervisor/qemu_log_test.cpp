@@ -1,5 +1,5 @@
 #include "tests/support/catch.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -1,5 +1,3 @@
-#include "vmctl/hypervisor/qemu_threads.h"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +7,7 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/temporary_folder.h"
+#include "vmctl/hypervisor/qemu_process.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "common/model/check.h"
-#include "vmctl/api/device_settings.h"
+#include "vmctl/api/device_demand.h"
 #include "vmctl/machine/host_words.h"
 #include "vmctl/machine/inventory.h"
 #include "vmctl/machine/kvm_probe.h"

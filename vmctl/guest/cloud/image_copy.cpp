@@ -21,7 +21,7 @@
 #include "common/text/units.h"
 #include "vmctl/guest/mirror/guest_image.h"
 #include "vmctl/guest/mirror/supermin.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 #include "vmctl/process/calling_user.h"
 
 namespace virtrain::vmctl {

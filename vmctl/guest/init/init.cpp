@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "common/files/file_search.h"
+#include "common/files/plain_files.h"
 #include "vmctl/guest/node_settings.h"
 #include "vmctl/hypervisor/domain/domain_xml.h"
 

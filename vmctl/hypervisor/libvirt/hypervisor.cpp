@@ -11,7 +11,7 @@
 #include "common/files/unique_fd.h"
 #include "common/system/time.h"
 #include "vmctl/hypervisor/libvirt/handles.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 
 namespace virtrain::vmctl {
 namespace {

@@ -23,7 +23,7 @@
 #include "common/text/printable.h"
 #include "common/text/text.h"
 #include "vmctl/hypervisor/libvirt/daemon.h"
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 #include "vmctl/process/child.h"
 #include "vmctl/process/signs_of_life.h"
 

@@ -1,4 +1,4 @@
-#include "vmctl/hypervisor/qemu_threads.h"
+#include "vmctl/hypervisor/qemu_process.h"
 
 #include <pwd.h>
 #include <sys/stat.h>
